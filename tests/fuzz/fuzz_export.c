@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tc_err err = { "" };
     if (is_small(path)) {
         check(wu_export_write(path, NULL, folder,
-                              (wu_export_also){ .pictures = true, .tiff = true, .geojson = true },
+                              (wu_export_extras){ .pictures = true, .tiff = true, .geojson = true },
                               &err));
         empty_folder();
         check(wu_report_write(path, NULL, page, 3, &err));

@@ -171,7 +171,7 @@ static void free_into(wu_pack_into *into)
  * may run in a thread of its own. */
 typedef struct exporting {
     const char *result, *unit, *folder;
-    wu_export_also also;
+    wu_export_extras also;
     tc_status status;
     tc_err err;
 } exporting;
@@ -188,7 +188,7 @@ static void *export_files(void *user)
  * after the other if there are pictures, which take as much memory as the page. v: the only
  * variant. */
 static tc_status write_files(const char *folder, const wu_variant *v, const char *page,
-                             wu_export_also also, wu_thumbnail *thumbnails, const char *colour,
+                             wu_export_extras also, wu_thumbnail *thumbnails, const char *colour,
                              const an_suggestion *suggestion, tc_err *err)
 {
     TC_AUTO(wu_report_close) wu_report report = { .file = NULL };
@@ -247,7 +247,7 @@ static int add_other(void *user, const char *name, bool may_be_folder)
 /* Writes report.html of one result (n is 1) or of a sweep, and for one result the other files, too.
  * thumbnails, suggestion: as for wu_report_open and wu_report_write_page; may be NULL. */
 static tc_status write_page(const char *folder, const wu_variant *variants, size_t n,
-                            wu_export_also also, wu_thumbnail *thumbnails, const char *colour,
+                            wu_export_extras also, wu_thumbnail *thumbnails, const char *colour,
                             const an_suggestion *suggestion, tc_err *err)
 {
     TC_AUTOFREE char *const page = wu_path_in(folder, "report", ".html");
@@ -283,7 +283,7 @@ typedef struct sweep {
 
 typedef struct analyse_options {
     run_words run;
-    wu_export_also also;
+    wu_export_extras also;
     bool keep_unit, defaults, suggest; /* `suggest` has no effect, as it is the default */
     size_t n_sweeps;
     sweep sweeps[MAX_SWEEPS];
@@ -478,7 +478,7 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
 
 tc_status wu_analyse(int argc, char **argv, tc_err *err)
 {
-    analyse_options o = { .also = { .shown = true, .marks = true } };
+    analyse_options o = { .also = { .for_report = true, .marks = true } };
     const char *swept;
     tc_option options[] = { { "device", 0, TC_TAKE, .to = &o.run.device, .take = take_device },
                             { "threads", 0, TC_TAKE, .to = &o.run.threads, .take = take_threads },

@@ -54,12 +54,12 @@ void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint
             wu_canvas_set(canvas, i, j, colour);
 }
 
-uint64_t wu_enlarged(uint64_t side, uint64_t least)
+uint64_t wu_enlargement(uint64_t side, uint64_t least)
 {
     return side == 0 || side >= least ? 1 : (least + side - 1) / side;
 }
 
-void wu_canvas_shadowed(wu_canvas *canvas, uint64_t x, uint64_t y, const char *text)
+void wu_canvas_shadowed_text(wu_canvas *canvas, uint64_t x, uint64_t y, const char *text)
 {
     wu_canvas_text(canvas, x + 1, y + 1, 1, text, (wu_rgb){ 0, 0, 0 });
     wu_canvas_text(canvas, x, y, 1, text, (wu_rgb){ 255, 255, 255 });
@@ -71,7 +71,7 @@ void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, ui
     char text[16];
     const uint64_t width = (uint64_t)snprintf(text, sizeof text, "%u", number) * WU_CHAR_NX;
     if (width + 3 <= nx && WU_CHAR_NY + 3 <= ny)
-        wu_canvas_shadowed(canvas, x + 2, y + 2, text);
+        wu_canvas_shadowed_text(canvas, x + 2, y + 2, text);
 }
 
 tc_status wu_canvas_write(const wu_canvas *canvas, const char *path, tc_err *err)
@@ -140,9 +140,9 @@ static const glyph font[] = {
 /* The picture of a character, or NULL. */
 static const glyph *find_glyph(char c)
 {
-    const char wanted = (char)toupper((unsigned char)c);
+    const char capital = (char)toupper((unsigned char)c);
     for (size_t i = 0; i < sizeof font / sizeof font[0]; i++)
-        if (font[i].character == wanted)
+        if (font[i].character == capital)
             return &font[i];
     return NULL;
 }
@@ -190,10 +190,10 @@ wu_rgb wu_label_colour(uint32_t label)
     const double turn = 0.61803398874989485 * label;
     const double hue = (turn - floor(turn)) * 6;
     const double rise = hue - floor(hue), low = 0.3;
-    const double up = low + (1 - low) * rise, down = 1 - (1 - low) * rise;
+    const double rising = low + (1 - low) * rise, falling = 1 - (1 - low) * rise;
     static const int order[6][3] = { { 3, 1, 0 }, { 2, 3, 0 }, { 0, 3, 1 },
                                      { 0, 2, 3 }, { 1, 0, 3 }, { 3, 0, 2 } };
-    const double parts[4] = { low, up, down, 1 };
+    const double parts[4] = { low, rising, falling, 1 };
     const int *o = order[(int)hue % 6];
     return (wu_rgb){ to_byte(parts[o[0]]), to_byte(parts[o[1]]), to_byte(parts[o[2]]) };
 }

@@ -18,8 +18,8 @@ typedef struct wu_canvas {
     uint8_t *data; /* [ny][nx][3], owned */
 } wu_canvas;
 
-/* Makes a canvas of one colour. TC_BAD_INPUT for sizes beyond a work unit's limits; `what` names
- * the picture in messages. wu_canvas_free must be called also after a failure. */
+/* Makes a canvas of one colour. what: the name of the picture in messages. TC_BAD_INPUT: the size
+ * is beyond a work unit's limits. wu_canvas_free must be called, also after a failure. */
 tc_status wu_canvas_init(wu_canvas *canvas, uint64_t nx, uint64_t ny, wu_rgb colour,
                          const char *what, tc_err *err);
 void wu_canvas_free(wu_canvas *canvas);
@@ -30,9 +30,9 @@ void wu_canvas_set(wu_canvas *canvas, uint64_t x, uint64_t y, wu_rgb colour);
 void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny,
                     wu_rgb colour);
 
-/* Draws text with its upper left corner at (x, y): digits, letters (lower-case ones as capitals)
- * and . - + ( ) , = : / _ ; any other character is a gap. A character takes WU_CHAR_NX x WU_CHAR_NY
- * dots of scale x scale pixels. */
+/* Draws text with its upper left corner at (x, y). The font has digits, capital letters (which are
+ * also used for lower-case ones) and . - + ( ) , = : / _ ; any other character is a gap. A
+ * character takes WU_CHAR_NX x WU_CHAR_NY dots of scale x scale pixels. */
 enum {
     WU_CHAR_NX = 6, /* width of a character in dots */
     WU_CHAR_NY = 7  /* height of a character in dots */
@@ -41,17 +41,17 @@ void wu_canvas_text(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, c
                     wu_rgb colour);
 
 /* Draws white text with a black shadow, legible on any background, at scale 1. */
-void wu_canvas_shadowed(wu_canvas *canvas, uint64_t x, uint64_t y, const char *text);
-/* Draws a slice's number in the upper left corner of its rectangle of nx x ny pixels at (x, y), if
- * it fits. */
+void wu_canvas_shadowed_text(wu_canvas *canvas, uint64_t x, uint64_t y, const char *text);
+/* Draws a slice's number into the upper left corner of the slice, a rectangle of nx x ny pixels at
+ * (x, y), if the number fits. */
 void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint64_t ny,
                       uint32_t number);
 
-/* Pictures whose longer side has fewer pixels than this are enlarged by a whole factor. */
+/* A picture whose longer side has fewer pixels than this is enlarged by a whole factor. */
 enum { WU_SMALL_SIDE = 300 };
 /* The smallest whole factor that makes a side of `side` pixels at least `least` pixels long; 1 if
  * side is 0. */
-uint64_t wu_enlarged(uint64_t side, uint64_t least);
+uint64_t wu_enlargement(uint64_t side, uint64_t least);
 
 /* Writes the canvas as a PNG file. */
 tc_status wu_canvas_write(const wu_canvas *canvas, const char *path, tc_err *err);

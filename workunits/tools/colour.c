@@ -3,8 +3,8 @@
  * of A. C. Ruifrok and D. A. Johnston ("Quantification of histochemical staining by color
  * deconvolution", Analytical and Quantitative Cytology and Histology 23 (2001), 291): the optical
  * density of a pixel is the sum of the optical densities of its stains. Pixels are computed in
- * integers; only the inverse of the matrix of stains is computed in floating point, by sums,
- * products and quotients alone. So every computer packs the same bytes.
+ * integers. Only the inverse of the matrix of stains is computed in floating point, by sums,
+ * products and quotients. So every computer gets the same bytes.
  */
 #include "workunits/tools/colour.h"
 
@@ -17,10 +17,10 @@
 #include "app/analysis/common/real.h"
 #include "workunits/format/json_text.h"
 
-enum { STAINS = 3 }; /* the most stains of a set */
+enum { STAINS = 3 }; /* greatest number of stains in a set */
 
-/* Two or three stains: row[i] has the optical densities of stain i for red, green and blue. name[2]
- * is NULL if there are two. */
+/* Two or three stains: row[i] has the optical densities of stain i for red, green and blue. If
+ * there are two, name[2] is NULL. */
 typedef struct stain_set {
     const char *name[STAINS];
     double row[STAINS][3];
@@ -102,8 +102,9 @@ static void make_densities(int32_t density[256])
 
 static tc_status choose_stain(const char *stain, const char *stains, wu_colour *out, tc_err *err)
 {
-    /* The grey value 255 is a density of 1.5, at which a thirtieth of the light gets through. Few
-     * pixels have a higher density; nuclei, which have 0.2 to 0.5, get distinct grey values. */
+    /* The grey value 255 means a density of 1.5, at which a thirtieth of the light is transmitted.
+     * Few pixels have a higher density, and the densities of nuclei, 0.2 to 0.5, become clearly
+     * different grey values. */
     static const double grey_per_density = 170;
     stain_set set = { .name = { NULL } };
     json_t *json = NULL;
@@ -132,7 +133,7 @@ static tc_status choose_stain(const char *stain, const char *stains, wu_colour *
     json_decref(json);
     make_densities(out->density);
     out->is_stain = true;
-    out->shown = "--stain";
+    out->option = "--stain";
     return status;
 }
 
@@ -140,7 +141,7 @@ tc_status wu_colour_choose(const char *channel, const char *stain, const char *s
                            wu_colour *out, tc_err *err)
 {
     static const char *const names[] = { "grey", "red", "green", "blue" };
-    *out = (wu_colour){ .shown = NULL };
+    *out = (wu_colour){ .option = NULL };
     if ((stain != NULL) != (stains != NULL))
         return tc_fail(err, TC_USAGE,
                        "pack: --stain NAME and --stains he, hdab or FILE.json go together");
@@ -152,7 +153,7 @@ tc_status wu_colour_choose(const char *channel, const char *stain, const char *s
         return TC_OK;
     while (out->channel < 4 && strcmp(channel, names[out->channel]) != 0)
         out->channel++;
-    out->shown = "--channel";
+    out->option = "--channel";
     out->is_name = out->channel > 0 && out->channel < 4;
     if (out->channel < 4)
         return TC_OK;
@@ -184,9 +185,9 @@ void wu_colour_apply(const wu_colour *colour, uint8_t *data, wu_picture_info *in
     if (info->channels == 1 && (info->bits != 8 || !colour->is_stain))
         return;
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *const at = data + i * info->channels;
-        const uint8_t rgb[3] = { at[0], at[info->channels == 3 ? 1 : 0],
-                                 at[info->channels == 3 ? 2 : 0] };
+        const uint8_t *const pixel = data + i * info->channels;
+        const uint8_t rgb[3] = { pixel[0], pixel[info->channels == 3 ? 1 : 0],
+                                 pixel[info->channels == 3 ? 2 : 0] };
         data[i] = grey_of(colour, rgb);
     }
     info->channels = 1;

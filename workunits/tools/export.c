@@ -22,8 +22,8 @@ const char wu_export_help[] =
     "usage: texcell-wu export [--pictures] [--images WU.zip] [--marks WU.zip]\n"
     "                         [--only-marks] [--tiff] [--geojson] RESULT.npz -o DIR\n"
     "\n"
-    "Writes a result as files that any program opens. What an earlier export wrote\n"
-    "into DIR is removed first (exported.txt lists it), and nothing else.\n"
+    "Writes a result as files that any program can open. Files that an earlier\n"
+    "export wrote into DIR (exported.txt lists them) are removed first, no others.\n"
     "\n"
     "  items.csv, regions.csv, ...  tables: a row for each item, region, cell, ...\n"
     "  features.csv         a row for each item, a column for each feature\n"
@@ -35,55 +35,57 @@ const char wu_export_help[] =
     "                       that has values\n"
     "  labels_*.png         labelled regions, each in a colour of its own, with its\n"
     "                       number where that fits\n"
-    "  mask_*.png           what is inside (white)\n"
+    "  mask_*.png           the pixels inside, in white\n"
     "  points_*.png         with --images: points over the image; for a stack, over\n"
     "                       the largest greys of all slices, and over the slices\n"
     "\n"
-    "Numbers read back exactly. The slices of a stack are drawn next to each other\n"
-    "with their numbers, from 0; of more than 36, as many, evenly chosen. Pictures\n"
-    "below 300 pixels are enlarged, but not masks without images.\n"
+    "Programs that read the tables get exactly the result's numbers. The slices of a\n"
+    "stack are drawn next to each other with their numbers, from 0; at most 36,\n"
+    "evenly chosen. Pictures below 300 pixels are enlarged, but not masks without\n"
+    "images.\n"
     "\n"
     "  -o, --output DIR     the folder to write into\n"
     "  --pictures           draw maps, labels and masks as PNG\n"
     "  --images WU.zip      the work unit of the result: labels and masks are drawn\n"
     "                       over its images; a map is shown next to its image and\n"
     "                       laid over it\n"
-    "  --marks WU.zip       the work unit: items.csv has each image's mark (ok, look,\n"
-    "                       wrong?) and group, groups.csv the groups, as the page of\n"
-    "                       report has them\n"
-    "  --only-marks         with --marks: no other files\n"
-    "  --suggested FILE     of pack: marks know what its look at the pictures doubted\n"
-    "  --tiff               also labels, masks and maps as TIFF, for ImageJ and\n"
-    "                       napari: values as they are, with the size of a pixel if\n"
-    "                       --images has it\n"
-    "  --geojson            also outlines of regions, and points, as GeoJSON, for\n"
-    "                       QuPath\n";
+    "  --marks WU.zip       the work unit: items.csv then has each image's mark (ok,\n"
+    "                       look, wrong?) and group, and groups.csv has the groups,\n"
+    "                       as in the page of report\n"
+    "  --only-marks         with --marks: write no other files\n"
+    "  --suggested FILE     the file that pack wrote: its doubts about the suggested\n"
+    "                       parameters become marks\n"
+    "  --tiff               also write labels, masks and maps as TIFF for ImageJ and\n"
+    "                       napari: values are unchanged, and the size of a pixel is\n"
+    "                       that of --images\n"
+    "  --geojson            also write outlines of regions, and points, as GeoJSON,\n"
+    "                       for QuPath\n";
 
 typedef struct export_options {
     const char *result, *folder, *images, *marks, *suggested;
-    wu_export_also also;
+    wu_export_extras extras;
 } export_options;
 
 static tc_status parse_options(int argc, char **argv, export_options *o, tc_err *err)
 {
     const tc_option options[] = { { "output", 'o', TC_TEXT, .to = &o->folder },
                                   { "images", 0, TC_TEXT, .to = &o->images },
-                                  { "pictures", 0, TC_FLAG, .to = &o->also.pictures },
+                                  { "pictures", 0, TC_FLAG, .to = &o->extras.pictures },
                                   { "marks", 0, TC_TEXT, .to = &o->marks },
-                                  { "only-marks", 0, TC_FLAG, .to = &o->also.only_marks },
+                                  { "only-marks", 0, TC_FLAG, .to = &o->extras.only_marks },
                                   { "suggested", 0, TC_TEXT, .to = &o->suggested },
-                                  { "tiff", 0, TC_FLAG, .to = &o->also.tiff },
-                                  { "geojson", 0, TC_FLAG, .to = &o->also.geojson },
+                                  { "tiff", 0, TC_FLAG, .to = &o->extras.tiff },
+                                  { "geojson", 0, TC_FLAG, .to = &o->extras.geojson },
                                   { .name = NULL } };
     int n_files;
     return_if_error(tc_read_options(argc, argv, options, &n_files, err));
     if (n_files != 1)
         return tc_fail(err, TC_USAGE, "export: takes one RESULT.npz, %d given", n_files);
     o->result = argv[1];
-    o->also.marks = o->marks != NULL;
-    o->also.pictures = o->also.pictures || o->images != NULL;
-    if (o->also.only_marks &&
-        (o->marks == NULL || o->also.pictures || o->also.tiff || o->also.geojson))
+    o->extras.marks = o->marks != NULL;
+    o->extras.pictures = o->extras.pictures || o->images != NULL;
+    if (o->extras.only_marks &&
+        (o->marks == NULL || o->extras.pictures || o->extras.tiff || o->extras.geojson))
         return tc_fail(err, TC_USAGE, "export: --only-marks goes with --marks alone");
     if (o->folder == NULL)
         return tc_fail(err, TC_USAGE, "export: -o DIR is missing");
@@ -102,7 +104,7 @@ static tc_status fail_list(const char *folder, tc_err *err)
                    strerror(errno));
 }
 
-/* Writes `line` and `end` to the list. mode: for fopen: "wb" to begin a new list, "ab" to append.
+/* Writes `line` and `end` to the list. mode: "wb" begins a new list, "ab" appends (as for fopen).
  */
 static tc_status write_list(const char *folder, const char *mode, const char *line, const char *end,
                             tc_err *err)
@@ -130,19 +132,20 @@ wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size
 {
     assert(item < file->n_items);
     const char *const name = file->item_names[item], *const mark = strstr(d->name, "{item}");
-    const size_t at = mark == NULL ? 0 : (size_t)(mark - d->name), n = strlen(name);
+    const size_t name_start = mark == NULL ? 0 : (size_t)(mark - d->name), n = strlen(name);
     wu_file_name out = { "" };
     strncat(out.text, array, sizeof out.text - 1);
-    if (mark != NULL && strlen(array) >= at + n && strncmp(array + at, name, n) == 0)
-        memcpy(out.text + at, wu_result_item_title(file, item).text, n);
+    if (mark != NULL && strlen(array) >= name_start + n &&
+        strncmp(array + name_start, name, n) == 0)
+        memcpy(out.text + name_start, wu_result_item_title(file, item).text, n);
     return out;
 }
 
-/* Returns TC_BAD_INPUT with a message that a file not written by an export is in the way. */
+/* Returns TC_BAD_INPUT with a message about an existing file that no export wrote. */
 static tc_status refuse_existing(const char *path, const char *folder, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT,
-                   "%s: is there, and %s/" WU_EXPORT_LIST " does not list it; remove it, or give "
+                   "%s: exists, and %s/" WU_EXPORT_LIST " does not list it; remove it, or give "
                    "another folder",
                    path, folder);
 }
@@ -182,14 +185,14 @@ static bool is_listed(const char *folder, const char *name)
     TC_AUTOFREE char *const path = wu_path_in(folder, WU_EXPORT_LIST, "");
     FILE *const list = path == NULL ? NULL : fopen(path, "rb");
     char line[1024]; /* a file name has at most 255 bytes */
-    bool found = false;
-    while (list != NULL && !found && fgets(line, sizeof line, list) != NULL) {
+    bool is_found = false;
+    while (list != NULL && !is_found && fgets(line, sizeof line, list) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        found = strcmp(line, name) == 0;
+        is_found = strcmp(line, name) == 0;
     }
     if (list != NULL)
         fclose(list);
-    return found;
+    return is_found;
 }
 
 tc_status wu_export_check(const char *folder, tc_err *err)
@@ -215,8 +218,8 @@ static tc_status remove_file(const char *folder, const char *name, const char *e
     return TC_OK;
 }
 
-/* Removes the file that a line of the list names, if an export can have written it, and its
- * temporary file, which a killed export may have left. */
+/* Removes the file that a line of the list names, if an export can have written it. Also removes
+ * its temporary file, which may exist if an export was killed. */
 static tc_status remove_listed(const char *folder, char *line, tc_err *err)
 {
     const size_t n = strlen(line);
@@ -266,10 +269,10 @@ static tc_status clear_folder(const char *folder, tc_err *err)
 static bool is_result_of(const json_t *identity, const wu_job *job)
 {
     char crc[9];
-    const char *const own_crc = json_string_value(json_object_get(identity, "crc32")),
+    const char *const recorded_crc = json_string_value(json_object_get(identity, "crc32")),
                       *const sha256 = json_string_value(json_object_get(identity, "sha256"));
     snprintf(crc, sizeof crc, "%08" PRIx32, job->file_crc);
-    return own_crc != NULL && strcmp(own_crc, crc) == 0 &&
+    return recorded_crc != NULL && strcmp(recorded_crc, crc) == 0 &&
            json_integer_value(json_object_get(identity, "size")) == (json_int_t)job->file_size &&
            (job->file_sha256[0] == '\0' ||
             (sha256 != NULL && strcmp(sha256, job->file_sha256) == 0));
@@ -290,23 +293,23 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_c
     return TC_OK;
 }
 
-/* Prints a note if the result has pictures that the options do not export, and one about each array
- * that no file contains. used: [number of arrays] whether an array needs no such note; updated. */
-static void note_unused(const wu_result_file *file, wu_export_also also, bool *used)
+/* Prints a note if the result has pictures that the options do not export, and a note about each
+ * array that no file contains. used: [number of arrays] whether an array needs no note; updated. */
+static void note_unused(const wu_result_file *file, wu_export_extras extras, bool *used)
 {
-    bool drawable = false;
+    bool has_pictures = false;
     for (size_t k = 0; k < file->n_items * file->n_declared; k++) {
         const wu_declared *const d = &file->declared[k % file->n_declared];
         size_t index;
-        if ((wu_is_picture(d->role) ? !also.pictures : wu_is_own(d)) &&
+        if ((wu_is_picture(d->role) ? !extras.pictures : wu_is_own(d)) &&
             wu_find_declared(file, d, file->item_names[k / file->n_declared], &index, NULL) ==
                 TC_OK) {
             used[index] = true;
-            drawable = drawable || wu_is_picture(d->role);
+            has_pictures = has_pictures || wu_is_picture(d->role);
         }
     }
-    if (drawable && !also.tiff && !also.shown)
-        wu_note("%s: has pictures, which --pictures draws and --tiff writes as they are",
+    if (has_pictures && !extras.tiff && !extras.for_report)
+        wu_note("%s: has pictures: --pictures draws them, and --tiff writes their values",
                 file->path);
     for (size_t i = 0; i < wu_npz_count(file->npz); i++) {
         const char *name = wu_npz_info(file->npz, i)->name;
@@ -333,7 +336,7 @@ static tc_status write_parameters(const wu_result_file *file, const char *folder
 }
 
 tc_status wu_export_write(const char *result, const char *unit, const char *folder,
-                          wu_export_also also, tc_err *err)
+                          wu_export_extras extras, tc_err *err)
 {
     TC_AUTO(wu_result_file_close) wu_result_file file = { 0 };
     TC_AUTO(wu_tables_free) wu_tables tables = { 0 };
@@ -345,30 +348,30 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     return_if_error(wu_tables_find(&file, &tables, err));
     return_if_error(wu_make_folder(folder, err));
     return_if_error(clear_folder(folder, err));
-    if (also.only_marks)
+    if (extras.only_marks)
         return TC_OK;
-    return_if_error(wu_export_tables(&file, &tables, folder, also.marks, &n_tables, err));
-    n_tables += also.marks && wu_has_groups(&file, &tables);
-    if (also.shown)
+    return_if_error(wu_export_tables(&file, &tables, folder, extras.marks, &n_tables, err));
+    n_tables += extras.marks && wu_has_groups(&file, &tables);
+    if (extras.for_report)
         return_if_error(write_parameters(&file, folder, err));
-    if (also.pictures)
+    if (extras.pictures)
         return_if_error(wu_export_pictures(&file, images, folder, tables.used, &n_pictures, err));
-    for (size_t i = 0; also.pictures && images != NULL && i < tables.n; i++)
+    for (size_t i = 0; extras.pictures && images != NULL && i < tables.n; i++)
         return_if_error(
             wu_export_points(&file, &tables.tables[i], images, folder, &n_pictures, err));
     size_t before = n_pictures;
-    if (also.tiff)
+    if (extras.tiff)
         return_if_error(wu_export_tiff(&file, images, folder, &n_pictures, err));
-    if (also.tiff && n_pictures == before)
+    if (extras.tiff && n_pictures == before)
         wu_note("%s: has no labels, masks or maps: --tiff writes nothing", result);
     before = n_pictures;
-    if (also.geojson)
+    if (extras.geojson)
         return_if_error(wu_export_geojson(&file, &tables, folder, &n_pictures, err));
-    if (also.geojson && n_pictures == before)
+    if (extras.geojson && n_pictures == before)
         wu_note("%s: has no labels, masks or places: --geojson writes nothing", result);
-    note_unused(&file, also, tables.used);
+    note_unused(&file, extras, tables.used);
     printf("%s: %zu %s", folder, n_tables, n_tables == 1 ? "table" : "tables");
-    if (n_pictures > 0 || also.pictures)
+    if (n_pictures > 0 || extras.pictures)
         printf(", %zu %s\n", n_pictures, n_pictures == 1 ? "picture" : "pictures");
     else
         printf(" (--pictures adds PNG)\n");
@@ -385,8 +388,8 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
         wu_confine((char *[]){ (char *)(uintptr_t)o.result, (char *)(uintptr_t)o.images,
                                (char *)(uintptr_t)o.marks, (char *)(uintptr_t)o.suggested },
                    4, o.folder, err));
-    return_if_error(wu_export_write(o.result, o.images, o.folder, o.also, err));
+    return_if_error(wu_export_write(o.result, o.images, o.folder, o.extras, err));
     return o.marks != NULL
-               ? wu_write_marks(o.result, o.marks, o.suggested, o.folder, !o.also.only_marks, err)
+               ? wu_write_marks(o.result, o.marks, o.suggested, o.folder, !o.extras.only_marks, err)
                : TC_OK;
 }

@@ -15,24 +15,24 @@
 #define WU_EXPORT_LIST "exported.txt"
 #define WU_EXPORT_PARAMETERS "parameters" /* file name, without ".json" */
 
-/* What is written besides tables. */
-typedef struct wu_export_also {
+/* What an export writes besides tables. */
+typedef struct wu_export_extras {
     bool pictures, tiff, geojson;
-    bool shown;      /* a report's page shows the pictures; parameters.json is written for it */
+    bool for_report; /* a report's page shows the pictures; parameters.json is written for it */
     bool marks;      /* items.csv and columns.csv are left to wu_report_marks_csv */
     bool only_marks; /* wu_export_write writes nothing, but removes an earlier export's files */
-} wu_export_also;
+} wu_export_extras;
 
 /* Exports a result into a folder, which is made if necessary. unit: its work unit, or NULL. */
 tc_status wu_export_write(const char *result, const char *unit, const char *folder,
-                          wu_export_also also, tc_err *err);
+                          wu_export_extras extras, tc_err *err);
 
-/* Checks the folder before anything is computed. TC_BAD_INPUT: it has a file, not written by an
- * export, with the name of one that analyse writes. */
+/* Checks the folder before anything is computed. TC_BAD_INPUT: the folder has a file that no export
+ * wrote, with the name of a file that analyse writes. */
 tc_status wu_export_check(const char *folder, tc_err *err);
 
-/* Opens a work unit and checks that the result was computed from it: by size, CRC-32 and SHA-256
- * or, if by_crc, without SHA-256, which is enough where both files were written just now.
+/* Opens a work unit and checks that the result was computed from it: compares size, CRC-32 and
+ * SHA-256. by_crc: SHA-256 is not compared, which suffices if both files were written a moment ago.
  * TC_BAD_INPUT: it is another work unit. */
 tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_crc, wu_job **job,
                          tc_err *err);
@@ -69,8 +69,8 @@ tc_status wu_export_column(wu_csv *columns, const char *table, const char *title
                            tc_err *err);
 /* Whether wu_report_marks_csv writes groups.csv for this result. */
 bool wu_has_groups(wu_result_file *file, const wu_tables *tables);
-/* Whether the table is the one of items.csv. */
-bool wu_is_of_items(const wu_table *table);
+/* Whether the table is written to items.csv. */
+bool wu_is_items_table(const wu_table *table);
 /* Writes the first cells of a line: the item's name and, if the result records sources, the file
  * that the item was made from. */
 void wu_export_item(const wu_result_file *file, uint64_t item, wu_csv *out);
@@ -87,7 +87,7 @@ tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, c
 typedef struct wu_points {
     uint64_t n, dims; /* dims: 2 or 3; 0: the table has no positions */
     int64_t *item;    /* [n] index of the item */
-    double *at;       /* [n][dims], in pixels: (z,) y, x */
+    double *position; /* [n][dims], in pixels: (z,) y, x */
 } wu_points;
 
 /* Loads the positions of a table's points. The caller frees *out by wu_points_free, also after a

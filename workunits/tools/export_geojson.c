@@ -1,5 +1,5 @@
-/* Writes the regions and points of a result as GeoJSON (RFC 7946) that QuPath and others read: a
- * file for each item, with coordinates in pixels from the picture's upper left corner. */
+/* Writes the regions and points of a result as GeoJSON (RFC 7946), which QuPath reads: a file for
+ * each item, with coordinates in pixels from the picture's upper left corner. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,19 +21,19 @@ typedef struct ring {
     size_t first, n; /* its corners are rings.corners[first, first + n); the last is equal to the
                         first */
     int64_t area;    /* enclosed area in pixels; negative for a hole */
-    corner at; /* a pixel of the region below a side of the ring; for a hole, the pixel above `at`
-                  is in the hole */
+    corner below; /* a pixel of the region just below a side of the ring; if the ring is a hole, the
+                     pixel above it is in the hole */
     size_t outer; /* for a hole: index of the ring around it */
 } ring;
 
 /* All rings of a slice. */
 typedef struct rings {
     size_t n, room, n_corners, corner_room, n_walk, walk_room;
-    ring *list;      /* [n] */
-    corner *corners; /* [n_corners] the corners of all rings */
-    corner *walk;    /* [n_walk] the outline being traced, which may visit a corner twice */
-    uint32_t *place; /* [ny + 1][nx + 1] for each corner 1 more than its index in `walk`; 0: it is
-                        not in `walk` */
+    ring *list;           /* [n] */
+    corner *corners;      /* [n_corners] the corners of all rings */
+    corner *walk;         /* [n_walk] the outline being traced, which may visit a corner twice */
+    uint32_t *walk_index; /* [ny + 1][nx + 1] for each corner of pixels: its index in `walk` plus 1;
+                             0 if it is not in `walk` */
     bool no_memory;
 } rings;
 
@@ -46,7 +46,7 @@ typedef struct geojson {
 /* --- rings ----------------------------------------------------------------------------------- */
 
 /* The signed area that the corners enclose: half the sum of their cross products. */
-static int64_t area_of(const corner *c, size_t n)
+static int64_t enclosed_area(const corner *c, size_t n)
 {
     int64_t sum = 0;
     for (size_t i = 0; i + 1 < n; i++)
@@ -54,16 +54,16 @@ static int64_t area_of(const corner *c, size_t n)
     return sum / 2;
 }
 
-/* Appends a corner to the walk. A wu_corner function for wu_outline_follow; user: the rings. */
+/* Appends a corner to the walk. Called by wu_outline_follow; user: the rings. */
 static void add_corner(void *user, int64_t x, int64_t y)
 {
     rings *const r = user;
-    corner *const more = tc_array_grow(r->walk, r->n_walk, &r->walk_room, sizeof *more);
-    if (more == NULL) {
+    corner *const walk = tc_array_grow(r->walk, r->n_walk, &r->walk_room, sizeof *walk);
+    if (walk == NULL) {
         r->no_memory = true;
         return;
     }
-    r->walk = more;
+    r->walk = walk;
     r->walk[r->n_walk++] = (corner){ x, y };
 }
 
@@ -74,38 +74,39 @@ static bool add_ring(rings *r, uint32_t label, size_t from, size_t to)
     if (list == NULL)
         return false;
     r->list = list;
-    ring *const one = &r->list[r->n++];
-    *one = (ring){ .label = label, .first = r->n_corners, .n = to - from + 1 };
+    ring *const added = &r->list[r->n++];
+    *added = (ring){ .label = label, .first = r->n_corners, .n = to - from + 1 };
     for (size_t i = from; i <= to; i++) {
-        corner *const more = tc_array_grow(r->corners, r->n_corners, &r->corner_room, sizeof *more);
-        if (more == NULL)
+        corner *const corners =
+            tc_array_grow(r->corners, r->n_corners, &r->corner_room, sizeof *corners);
+        if (corners == NULL)
             return false;
-        r->corners = more;
+        r->corners = corners;
         const corner c = r->walk[i < to ? i : from], last = i > from ? r->walk[i - 1] : c;
         if (c.x > last.x)
-            one->at = last;
+            added->below = last;
         r->corners[r->n_corners++] = c;
     }
-    one->area = area_of(r->corners + one->first, one->n);
+    added->area = enclosed_area(r->corners + added->first, added->n);
     return true;
 }
 
-/* Splits the walk into rings: when it visits a corner for the second time, the part since the first
- * visit is a ring of its own (a hole that touches the outside or another hole). nx: the width of
- * the picture. Returns false if there is no memory. */
+/* Splits the walk into rings: where it visits a corner for the second time, the part since the
+ * first visit becomes a separate ring (a hole that touches the outside or another hole). nx: the
+ * width of the picture. Returns false if there is no memory. */
 static bool split_walk(rings *r, uint32_t label, uint32_t nx)
 {
     size_t n = 0;
     bool good = true;
     for (size_t i = 0; i < r->n_walk && good; i++) {
         const corner c = r->walk[i];
-        uint32_t *const place = &r->place[(size_t)c.y * (nx + (size_t)1) + (size_t)c.x];
+        uint32_t *const place = &r->walk_index[(size_t)c.y * (nx + (size_t)1) + (size_t)c.x];
         if (*place != 0) {
             const size_t from = *place - 1;
             good = add_ring(r, label, from, n);
             for (; n > from + 1; n--) {
                 const corner removed = r->walk[n - 1];
-                r->place[(size_t)removed.y * (nx + (size_t)1) + (size_t)removed.x] = 0;
+                r->walk_index[(size_t)removed.y * (nx + (size_t)1) + (size_t)removed.x] = 0;
             }
         } else {
             r->walk[n++] = c;
@@ -113,11 +114,11 @@ static bool split_walk(rings *r, uint32_t label, uint32_t nx)
         }
     }
     if (n > 0)
-        r->place[(size_t)r->walk[0].y * (nx + (size_t)1) + (size_t)r->walk[0].x] = 0;
+        r->walk_index[(size_t)r->walk[0].y * (nx + (size_t)1) + (size_t)r->walk[0].x] = 0;
     return good;
 }
 
-static int by_label(const void *left, const void *right)
+static int compare_rings(const void *left, const void *right)
 {
     const ring *const a = left, *const b = right;
     if (a->label != b->label)
@@ -125,9 +126,9 @@ static int by_label(const void *left, const void *right)
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Whether the centre of a pixel is inside the ring: a line from it to the left crosses the ring an
- * odd number of times. */
-static bool is_around(const rings *r, const ring *outer, corner pixel)
+/* Whether the ring `outer` encloses the centre of a pixel, that is, whether a line from there to
+ * the left crosses the ring an odd number of times. */
+static bool encloses(const rings *r, const ring *outer, corner pixel)
 {
     bool inside = false;
     for (size_t i = outer->first; i + 1 < outer->first + outer->n; i++) {
@@ -138,9 +139,9 @@ static bool is_around(const rings *r, const ring *outer, corner pixel)
     return inside;
 }
 
-/* Sets `outer` of each hole to the smallest ring of its region that is around it. The rings must be
+/* Sets `outer` of each hole to the smallest ring of its region that encloses it. The rings must be
  * sorted by label. */
-static void place_holes(rings *r)
+static void assign_holes(rings *r)
 {
     for (size_t i = 0; i < r->n; i++) {
         ring *const hole = &r->list[i];
@@ -153,7 +154,7 @@ static void place_holes(rings *r)
         for (; k < r->n && r->list[k].label == hole->label; k++) {
             const ring *const outer = &r->list[k];
             if (outer->area > 0 && (hole->outer == i || outer->area < r->list[hole->outer].area) &&
-                is_around(r, outer, (corner){ hole->at.x, hole->at.y - 1 }))
+                encloses(r, outer, (corner){ hole->below.x, hole->below.y - 1 }))
                 hole->outer = k;
         }
     }
@@ -164,28 +165,28 @@ static tc_status find_rings(const wu_label_grid *grid, rings *r, const char *wha
 {
     r->n = r->n_corners = 0;
     for (size_t i = 0; i < (size_t)grid->nx * grid->ny; i++) {
-        const corner at = { (int64_t)(i % grid->nx), (int64_t)(i / grid->nx) };
-        if (!wu_outline_begins(grid, at.x, at.y))
+        const corner pixel = { (int64_t)(i % grid->nx), (int64_t)(i / grid->nx) };
+        if (!wu_outline_begins(grid, pixel.x, pixel.y))
             continue;
         r->n_walk = 0;
-        wu_outline_follow(grid, at.x, at.y, add_corner, r);
+        wu_outline_follow(grid, pixel.x, pixel.y, add_corner, r);
         if (r->no_memory || !split_walk(r, grid->label[i], grid->nx))
             return tc_no_memory(err, what);
     }
     if (r->n > 0)
-        qsort(r->list, r->n, sizeof *r->list, by_label);
-    place_holes(r);
+        qsort(r->list, r->n, sizeof *r->list, compare_rings);
+    assign_holes(r);
     return TC_OK;
 }
 
 /* --- features -------------------------------------------------------------------------------- */
 
-static void put_ring(geojson *g, const rings *r, const ring *one)
+static void put_ring(geojson *g, const rings *r, const ring *drawn)
 {
     fputc('[', g->out.file);
-    for (size_t i = 0; i < one->n; i++)
+    for (size_t i = 0; i < drawn->n; i++)
         fprintf(g->out.file, "%s[%" PRId64 ",%" PRId64 "]", i > 0 ? "," : "",
-                r->corners[one->first + i].x, r->corners[one->first + i].y);
+                r->corners[drawn->first + i].x, r->corners[drawn->first + i].y);
     fputc(']', g->out.file);
 }
 
@@ -209,8 +210,8 @@ static void begin_feature(geojson *g, const char *kind)
             g->features++ > 0 ? "," : "", kind);
 }
 
-/* Ends a feature. z: the index of its slice, written as QuPath's "plane"; negative: there is none.
- * title: is not escaped, as titles consist of a-z, 0-9 and '_'. */
+/* Ends a feature. z: the index of its slice, which is written as QuPath's "plane"; negative: there
+ * are no slices. title: it is not escaped, as titles consist of a-z, 0-9 and '_'. */
 static void end_feature(geojson *g, const char *title, uint64_t number, int64_t z)
 {
     if (z >= 0)
@@ -259,11 +260,11 @@ static tc_status begin_file(geojson *g, const char *folder, const char *name, tc
 
 static tc_status end_file(geojson *g, tc_status status, size_t *written, tc_err *err)
 {
-    const bool begun = g->out.file != NULL;
-    if (begun)
+    const bool is_open = g->out.file != NULL;
+    if (is_open)
         fputs("\n]}\n", g->out.file);
     status = wu_new_file_close(&g->out, status, err);
-    *written += begun && status == TC_OK;
+    *written += is_open && status == TC_OK;
     return status;
 }
 
@@ -272,7 +273,7 @@ static void free_rings(rings *r)
     free(r->list);
     free(r->corners);
     free(r->walk);
-    free(r->place);
+    free(r->walk_index);
 }
 
 /* Writes the file of an item's labels or mask, slice by slice. */
@@ -285,12 +286,12 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
     const uint32_t nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1;
     const size_t n = (size_t)nx * ny;
     TC_AUTOFREE uint32_t *const label = malloc(n * sizeof *label);
-    TC_AUTOFREE bool *const seen = malloc(n * sizeof *seen);
+    TC_AUTOFREE bool *const traced = malloc(n * sizeof *traced);
     TC_AUTOFREE void *data = NULL;
     TC_AUTO(free_rings) rings r = { .n = 0 };
     geojson g = { .features = 0 };
-    r.place = calloc((size_t)(nx + 1) * (ny + 1), sizeof *r.place);
-    tc_status status = label == NULL || seen == NULL || r.place == NULL
+    r.walk_index = calloc((size_t)(nx + 1) * (ny + 1), sizeof *r.walk_index);
+    tc_status status = label == NULL || traced == NULL || r.walk_index == NULL
                            ? tc_no_memory(err, info->name)
                            : wu_npz_load(file->npz, index, &data, err);
     if (status == TC_OK)
@@ -299,8 +300,8 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
         for (size_t i = 0; i < n; i++)
             label[i] = d->role == WU_LABELS ? ((const uint32_t *)data)[z * n + i]
                                             : ((const uint8_t *)data)[z * n + i] != 0;
-        memset(seen, 0, n * sizeof *seen);
-        status = find_rings(&(wu_label_grid){ nx, ny, label, seen }, &r, info->name, err);
+        memset(traced, 0, n * sizeof *traced);
+        status = find_rings(&(wu_label_grid){ nx, ny, label, traced }, &r, info->name, err);
         if (status == TC_OK)
             put_regions(&g, &r, d->title != NULL ? d->title : "region",
                         info->ndim == 3 ? (int64_t)z : -1);
@@ -315,8 +316,8 @@ static int64_t slice_at(double z)
     return nearest >= 0 && nearest < WU_MAX_SIDE ? (int64_t)nearest : -1;
 }
 
-/* Writes the file of an item's points. 0.5 is added to x and y: an integer position is the centre
- * of a pixel, whose upper left corner GeoJSON counts from. */
+/* Writes the file of an item's points. 0.5 is added to x and y, as an integer position is the
+ * centre of a pixel in the result, but its upper left corner in the file. */
 static tc_status write_points(const wu_result_file *file, const wu_table *table, const wu_points *p,
                               size_t item, const char *folder, size_t *written, tc_err *err)
 {
@@ -325,13 +326,14 @@ static tc_status write_points(const wu_result_file *file, const wu_table *table,
     snprintf(name, sizeof name, "%s_%s", table->name, wu_result_item_title(file, item).text);
     const tc_status status = begin_file(&g, folder, name, err);
     for (uint64_t i = 0; status == TC_OK && i < p->n; i++) {
-        const double *const at = p->at + i * p->dims;
-        if (p->item[i] != (int64_t)item || !isfinite(at[0]) || !isfinite(at[1]) ||
-            !isfinite(at[p->dims - 1]))
+        const double *const position = p->position + i * p->dims;
+        if (p->item[i] != (int64_t)item || !isfinite(position[0]) || !isfinite(position[1]) ||
+            !isfinite(position[p->dims - 1]))
             continue;
         begin_feature(&g, "Point");
-        fprintf(g.out.file, "[%.17g,%.17g]", at[p->dims - 1] + 0.5, at[p->dims - 2] + 0.5);
-        end_feature(&g, table->name, i + 1, p->dims == 3 ? slice_at(at[0]) : -1);
+        fprintf(g.out.file, "[%.17g,%.17g]", position[p->dims - 1] + 0.5,
+                position[p->dims - 2] + 0.5);
+        end_feature(&g, table->name, i + 1, p->dims == 3 ? slice_at(position[0]) : -1);
     }
     return end_file(&g, status, written, err);
 }

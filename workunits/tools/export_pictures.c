@@ -11,17 +11,17 @@
 #include "workunits/tools/tools.h"
 
 enum {
-    MAX_SLICES = 36,    /* the most slices of a stack that are drawn side by side */
+    MAX_SLICES = 36,    /* greatest number of slices of a stack that are drawn side by side */
     SMALL_MAP = 400,    /* maps whose longer side has fewer pixels are enlarged */
-    MOST_PLANES = 8192, /* the longest side, in pixels, of the picture of a stack's middle planes */
-    MOST_RATIO = 100    /* the largest ratio of two sides of a voxel that is drawn; larger ones are
-                           drawn as this */
+    MOST_PLANES = 8192, /* longest side, in pixels, of the picture of a stack's middle planes */
+    MOST_RATIO = 100 /* if a side of a voxel is longer than another by a larger factor, it is drawn
+                        with this factor */
 };
 
 static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 };
-static const wu_rgb ink = { 40, 40, 40 };          /* colour of text */
-static const wu_rgb nothing = { 214, 214, 214 };   /* colour of pixels without a value */
-static const wu_rgb mask_colour = { 255, 150, 0 }; /* colour of pixels inside a mask */
+static const wu_rgb text_colour = { 40, 40, 40 };        /* colour of text */
+static const wu_rgb no_value_colour = { 214, 214, 214 }; /* colour of pixels without a value */
+static const wu_rgb mask_colour = { 255, 150, 0 };       /* colour of pixels inside a mask */
 
 /* An array of the result that is a picture of an item, and the item's own picture. */
 typedef struct drawing {
@@ -83,14 +83,14 @@ static void free_drawing(drawing *d)
     wu_pixels_free(&d->pixels);
 }
 
-/* The grey of the item's own picture at voxel `at`, or the colour `plain` if there is no picture.
+/* The grey of the item's own picture at a voxel, or the colour `fallback` if there is no picture.
  */
-static wu_rgb background_colour(const drawing *d, size_t at, wu_rgb plain)
+static wu_rgb background_colour(const drawing *d, size_t voxel, wu_rgb fallback)
 {
     if (d->pixels.nx == 0)
-        return plain;
+        return fallback;
     const unsigned range = d->hi > d->lo ? d->hi - d->lo : 1;
-    const uint8_t grey = (uint8_t)((wu_grey(&d->pixels, at) - d->lo) * 255u / range);
+    const uint8_t grey = (uint8_t)((wu_grey(&d->pixels, voxel) - d->lo) * 255u / range);
     return (wu_rgb){ grey, grey, grey };
 }
 
@@ -98,7 +98,7 @@ static wu_rgb background_colour(const drawing *d, size_t at, wu_rgb plain)
 
 /* The layout of slices on a canvas. */
 typedef struct montage {
-    uint32_t slices, columns; /* number of slices that are shown, and of slices side by side */
+    uint32_t slices, columns; /* number of slices, and of columns in which they are drawn */
     uint32_t x0, y0, nx, ny;  /* the part of each slice that is shown, in pixels of the slice */
     uint64_t scale;           /* pixels of the canvas per pixel of the slice */
     bool numbered;            /* each slice has its number in a corner */
@@ -106,17 +106,18 @@ typedef struct montage {
     uint64_t width, height;   /* size of all slices together, in pixels of the canvas */
 } montage;
 
-/* Lays out the part (x0, y0), nx x ny of the slices. least: the picture is enlarged if its longer
- * side has fewer pixels; 0: it is not, and slices have no numbers. */
-static montage lay_out(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, uint32_t ny,
-                       uint64_t least)
+/* Computes the layout for the part of nx x ny pixels at (x0, y0) of the slices. least: the picture
+ * is enlarged if its longer side has fewer pixels; 0: it is not enlarged, and slices have no
+ * numbers. */
+static montage make_montage(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, uint32_t ny,
+                            uint64_t least)
 {
     montage m = { .x0 = x0, .y0 = y0, .nx = nx, .ny = ny, .scale = 1, .gap = 4 };
     m.slices = d->nz < MAX_SLICES ? d->nz : MAX_SLICES;
     m.columns = (uint32_t)ceil(sqrt(m.slices));
     const uint32_t rows = (m.slices + m.columns - 1) / m.columns;
     const uint64_t side = (uint64_t)(nx > ny ? nx : ny) * m.columns;
-    m.scale = wu_enlarged(side, least);
+    m.scale = wu_enlargement(side, least);
     m.numbered = least > 0 && d->nz > 1;
     m.width = (uint64_t)m.columns * nx * m.scale + (m.columns - 1) * m.gap;
     m.height = (uint64_t)rows * ny * m.scale + (rows - 1) * m.gap;
@@ -140,14 +141,14 @@ static void draw_montage(wu_canvas *canvas, uint64_t left, uint64_t top, const d
 {
     for (uint32_t i = 0; i < m->slices; i++) {
         const uint32_t z = slice_at(d, m, i);
-        const uint64_t at_x = left + (i % m->columns) * (m->nx * m->scale + m->gap);
-        const uint64_t at_y = top + (i / m->columns) * (m->ny * m->scale + m->gap);
+        const uint64_t slice_x = left + (i % m->columns) * (m->nx * m->scale + m->gap);
+        const uint64_t slice_y = top + (i / m->columns) * (m->ny * m->scale + m->gap);
         for (uint32_t y = 0; y < m->ny; y++)
             for (uint32_t x = 0; x < m->nx; x++)
-                wu_canvas_fill(canvas, at_x + x * m->scale, at_y + y * m->scale, m->scale, m->scale,
-                               colour(d, user, m->x0 + x, m->y0 + y, z));
+                wu_canvas_fill(canvas, slice_x + x * m->scale, slice_y + y * m->scale, m->scale,
+                               m->scale, colour(d, user, m->x0 + x, m->y0 + y, z));
         if (m->numbered)
-            wu_canvas_number(canvas, at_x, at_y, m->nx * m->scale, m->ny * m->scale, z);
+            wu_canvas_number(canvas, slice_x, slice_y, m->nx * m->scale, m->ny * m->scale, z);
     }
 }
 
@@ -211,24 +212,24 @@ static map_view find_view(const drawing *d)
 static wu_rgb map_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     const map_view *v = user;
-    const size_t at = voxel_index(d, x, y, z);
-    const double value = (double)((const float *)d->data)[at];
+    const size_t voxel = voxel_index(d, x, y, z);
+    const double value = (double)((const float *)d->data)[voxel];
     if (!isfinite(value))
-        return background_colour(d, at, nothing);
+        return background_colour(d, voxel, no_value_colour);
     return wu_colour_map(v->max > v->min ? (value - v->min) / (v->max - v->min) : 0.5);
 }
 
-/* The picture without the map. */
+/* The colour of the item's own picture, without the map. */
 static wu_rgb ground_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     (void)user;
-    return background_colour(d, voxel_index(d, x, y, z), nothing);
+    return background_colour(d, voxel_index(d, x, y, z), no_value_colour);
 }
 
-/* The map's colour with the picture showing through. */
+/* The colour of the map, blended with the item's own picture. */
 static wu_rgb overlay_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
-    const wu_rgb below = background_colour(d, voxel_index(d, x, y, z), nothing);
+    const wu_rgb below = background_colour(d, voxel_index(d, x, y, z), no_value_colour);
     return wu_blend(below, map_colour(d, user, x, y, z), 0.5);
 }
 
@@ -251,10 +252,9 @@ static bar_text bar_numbers(const map_view *v)
     return b;
 }
 
-/* In pixels of the font, of which each is `scale` pixels of the canvas: */
 enum {
-    BAR_NX = 10, /* width of the colour bar */
-    BAR_GAP = 3  /* gap between the bar and its numbers */
+    BAR_NX = 10, /* width of the colour bar, in dots of the font */
+    BAR_GAP = 3  /* gap between the bar and its numbers, in dots of the font */
 };
 
 /* Draws the colour bar next to a map, with the largest value at the top. */
@@ -267,33 +267,34 @@ static void draw_bar(wu_canvas *canvas, uint64_t left, uint64_t top, uint64_t he
     for (int i = 0; i < b->n; i++) {
         const double share = b->n == 3 ? 1 - i / 2.0 : 0.5;
         const uint64_t y = (uint64_t)(share * (double)(height - WU_CHAR_NY * scale));
-        wu_canvas_text(canvas, left + (BAR_NX + BAR_GAP) * scale, top + y, scale, b->text[i], ink);
+        wu_canvas_text(canvas, left + (BAR_NX + BAR_GAP) * scale, top + y, scale, b->text[i],
+                       text_colour);
     }
 }
 
-enum { LINE_MAX_CHARS = 300 }; /* the most characters of a line of text, with the final NUL */
+enum { LINE_MAX_CHARS = 300 }; /* greatest length of a line of text, with the final NUL */
 
-/* Draws a line of text, cut to at most `room` pixels, with blanks for '_'. */
-static void draw_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale, const char *text,
-                      uint64_t room)
+/* Draws a line of text, cut to at most `width` pixels; '_' is drawn as a blank. */
+static void draw_text_line(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t scale,
+                           const char *text, uint64_t width)
 {
-    char cut[LINE_MAX_CHARS];
-    snprintf(cut, sizeof cut, "%s", text);
-    const uint64_t fits = room / (WU_CHAR_NX * scale);
-    if (fits < sizeof cut)
-        cut[fits] = '\0';
-    for (char *c = cut; *c != '\0'; c++)
+    char shown[LINE_MAX_CHARS];
+    snprintf(shown, sizeof shown, "%s", text);
+    const uint64_t fits = width / (WU_CHAR_NX * scale);
+    if (fits < sizeof shown)
+        shown[fits] = '\0';
+    for (char *c = shown; *c != '\0'; c++)
         if (*c == '_')
             *c = ' ';
-    wu_canvas_text(canvas, x, y, scale, cut, ink);
+    wu_canvas_text(canvas, x, y, scale, shown, text_colour);
 }
 
-/* Draws a map: the title; below it, if there is a picture, the picture and the map laid over it;
- * then the map and the colour bar. */
+/* Draws a map: at the top the title; below it, side by side, the item's own picture and the map
+ * laid over it (if there is such a picture), the map, and the colour bar. */
 static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 {
     const map_view v = find_view(d);
-    const montage m = lay_out(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, SMALL_MAP);
+    const montage m = make_montage(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, SMALL_MAP);
     const uint64_t panels = d->pixels.nx > 0 ? 3 : 1;
     const uint64_t larger = m.width > m.height ? m.width : m.height;
     const uint64_t scale = larger > 3000 ? 10 : larger < 450 ? 2 : larger / 300 + 1;
@@ -309,9 +310,9 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 
     TC_AUTO(wu_canvas_free) wu_canvas canvas;
     return_if_error(wu_canvas_init(&canvas, width, top + height + pad, white, d->info->name, err));
-    draw_line(&canvas, pad, pad, scale, d->declared->title != NULL ? d->declared->title : "",
-              width - 2 * pad);
-    draw_line(&canvas, pad, pad + line, scale, d->file->item_names[d->item], width - 2 * pad);
+    draw_text_line(&canvas, pad, pad, scale, d->declared->title != NULL ? d->declared->title : "",
+                   width - 2 * pad);
+    draw_text_line(&canvas, pad, pad + line, scale, d->file->item_names[d->item], width - 2 * pad);
     uint64_t left = pad;
     if (panels > 1) {
         draw_montage(&canvas, left, top, d, &m, ground_colour, NULL);
@@ -330,15 +331,15 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
 /* The label of a voxel; for a mask, 0 or 1. */
 static uint32_t label_at(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 {
-    const size_t at = voxel_index(d, x, y, z);
+    const size_t voxel = voxel_index(d, x, y, z);
     if (d->info->dtype == WU_I32)
-        return (uint32_t)((const int32_t *)d->data)[at];
-    return ((const uint8_t *)d->data)[at] != 0;
+        return (uint32_t)((const int32_t *)d->data)[voxel];
+    return ((const uint8_t *)d->data)[voxel] != 0;
 }
 
-/* Whether a voxel has a neighbour with another label (or 0) in the plane perpendicular to the axis
- * `across` (0: x, 1: y, 2: z). */
-static bool on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
+/* Whether a voxel has a neighbour with another label (or 0) in the plane that is perpendicular to
+ * the axis `across` (0: x, 1: y, 2: z). */
+static bool is_on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t label = label_at(d, x, y, z);
     if (across != 0 && ((x > 0 && label_at(d, x - 1, y, z) != label) ||
@@ -352,7 +353,7 @@ static bool on_outline(const drawing *d, unsigned across, uint32_t x, uint32_t y
 }
 
 /* The colour of a voxel of labels or a mask in the plane perpendicular to the axis `across`. */
-static wu_rgb colour_across(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
+static wu_rgb plane_colour(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t label = label_at(d, x, y, z);
     const wu_rgb below = background_colour(d, voxel_index(d, x, y, z), black);
@@ -362,16 +363,16 @@ static wu_rgb colour_across(const drawing *d, unsigned across, uint32_t x, uint3
     if (is_mask && d->pixels.nx == 0)
         return white;
     const wu_rgb colour = is_mask ? mask_colour : wu_label_colour(label);
-    const bool outline = on_outline(d, across, x, y, z);
+    const bool outline = is_on_outline(d, across, x, y, z);
     if (d->pixels.nx == 0)
         return outline ? wu_blend(colour, black, 0.45) : colour;
     return outline ? colour : wu_blend(below, colour, is_mask ? 0.2 : 0.35);
 }
 
 /* Sums over the pixels of a label, for its centroid. */
-typedef struct place {
+typedef struct label_sums {
     uint64_t sum_x, sum_y, area;
-} place;
+} label_sums;
 
 /* Draws each label at the centroid of its region in a 2D picture, if the region is large enough for
  * the number. scale: pixels of the canvas per pixel. */
@@ -387,20 +388,20 @@ static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scal
      * pixels. */
     if (most > n)
         return TC_OK;
-    place *places = calloc((size_t)most + 1, sizeof *places);
-    if (places == NULL)
+    label_sums *sums = calloc((size_t)most + 1, sizeof *sums);
+    if (sums == NULL)
         return tc_no_memory(err, d->info->name);
     for (size_t i = 0; i < n; i++) {
         const uint32_t x = (uint32_t)(i % d->nx), y = (uint32_t)(i / d->nx),
                        label = label_at(d, x, y, 0);
         if (label > most)
             continue;
-        places[label].sum_x += x;
-        places[label].sum_y += y;
-        places[label].area++;
+        sums[label].sum_x += x;
+        sums[label].sum_y += y;
+        sums[label].area++;
     }
     for (uint32_t label = 1; label <= most; label++) {
-        const place *p = &places[label];
+        const label_sums *p = &sums[label];
         char text[16];
         const uint64_t width =
             (uint64_t)snprintf(text, sizeof text, "%" PRIu32, label) * WU_CHAR_NX;
@@ -409,16 +410,16 @@ static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scal
         const uint64_t x = p->sum_x * scale / p->area, y = p->sum_y * scale / p->area;
         const uint64_t left = x > width / 2 ? x - width / 2 : 0;
         const uint64_t top = y > WU_CHAR_NY / 2 ? y - WU_CHAR_NY / 2 : 0;
-        wu_canvas_shadowed(canvas, left, top, text);
+        wu_canvas_shadowed_text(canvas, left, top, text);
     }
-    free(places);
+    free(sums);
     return TC_OK;
 }
 
 static wu_rgb label_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     (void)user;
-    return colour_across(d, 2, x, y, z);
+    return plane_colour(d, 2, x, y, z);
 }
 
 static wu_rgb plain_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
@@ -427,13 +428,14 @@ static wu_rgb plain_colour(const drawing *d, const void *user, uint32_t x, uint3
     return label_at(d, x, y, z) != 0 ? white : black;
 }
 
-/* Draws the slices without a frame or title. least: as for lay_out; end: as for write_canvas. */
+/* Draws the slices without a frame or title. least: as in make_montage. end: as in write_canvas. */
 static tc_status draw_slices(drawing *d, const char *folder, colour_fn colour, uint64_t least,
                              const char *end, tc_err *err)
 {
-    const montage m = lay_out(d, 0, 0, d->nx, d->ny, least);
+    const montage m = make_montage(d, 0, 0, d->nx, d->ny, least);
     TC_AUTO(wu_canvas_free) wu_canvas canvas;
-    return_if_error(wu_canvas_init(&canvas, m.width, m.height, nothing, d->info->name, err));
+    return_if_error(
+        wu_canvas_init(&canvas, m.width, m.height, no_value_colour, d->info->name, err));
     draw_montage(&canvas, 0, 0, d, &m, colour, NULL);
     if (d->info->dtype == WU_I32 && d->nz == 1)
         return_if_error(draw_numbers(&canvas, d, m.scale, err));
@@ -455,11 +457,11 @@ static void draw_plane(wu_canvas *canvas, const drawing *d, unsigned across, uin
         for (uint64_t u = 0; u < width; u++) {
             const uint32_t i = (uint32_t)(u * nu / width), j = (uint32_t)(v * nv / height);
             wu_canvas_set(canvas, left + u, v,
-                          colour_across(d, across, across == 0 ? d->nx / 2 : i,
-                                        across == 0   ? i
-                                        : across == 1 ? d->ny / 2
-                                                      : j,
-                                        across == 2 ? d->nz / 2 : j));
+                          plane_colour(d, across, across == 0 ? d->nx / 2 : i,
+                                       across == 0   ? i
+                                       : across == 1 ? d->ny / 2
+                                                     : j,
+                                       across == 2 ? d->nz / 2 : j));
         }
 }
 
@@ -477,11 +479,11 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
     const double x = d->nx * fmin(step[2] / least, MOST_RATIO);
     const double side = fmax(2 * x + y, fmax(y, z));
     const double scale = side > MOST_PLANES ? MOST_PLANES / side
-                                            : (double)wu_enlarged((uint64_t)side, WU_SMALL_SIDE);
+                                            : (double)wu_enlargement((uint64_t)side, WU_SMALL_SIDE);
     const uint64_t gap = 4, wx = (uint64_t)ceil(x * scale), wy = (uint64_t)ceil(y * scale),
                    wz = (uint64_t)ceil(z * scale);
     TC_AUTO(wu_canvas_free) wu_canvas canvas;
-    return_if_error(wu_canvas_init(&canvas, 2 * (wx + gap) + wy, wy > wz ? wy : wz, nothing,
+    return_if_error(wu_canvas_init(&canvas, 2 * (wx + gap) + wy, wy > wz ? wy : wz, no_value_colour,
                                    d->info->name, err));
     draw_plane(&canvas, d, 2, 0, wx, wy);
     draw_plane(&canvas, d, 1, wx + gap, wx, wz);
@@ -489,9 +491,9 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
     return write_canvas(&canvas, d, folder, "+planes.png", err);
 }
 
-/* Draws a mask: over the picture, if there is one; without a picture, not enlarged; and the middle
- * planes of a stack. The names cannot collide with those of other items' files, since no item's
- * name has a plus sign. */
+/* Draws a mask: over the item's own picture, if there is one, and without it, not enlarged. Of a
+ * stack, also draws the middle planes. The names of the files cannot collide with those of other
+ * items' files, since no item's name has a plus sign. */
 static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 {
     return_if_error(d->pixels.nx > 0 ? draw_labels(d, folder, err)

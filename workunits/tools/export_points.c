@@ -9,9 +9,9 @@
 #include "workunits/tools/export.h"
 
 enum {
-    MAX_SLICES = 36, /* the most slices of a stack that are drawn side by side */
-    ARM = 3,         /* pixels of the canvas from the middle of a cross to each end */
-    GAP = 4          /* pixels of the canvas between slices */
+    MAX_SLICES = 36, /* greatest number of slices of a stack that are drawn side by side */
+    ARM = 3,         /* length of the arms of a cross, in pixels of the canvas */
+    GAP = 4          /* gap between slices, in pixels of the canvas */
 };
 
 static const wu_rgb point_colour = { 255, 70, 40 }, background = { 214, 214, 214 };
@@ -30,7 +30,7 @@ tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_p
     if (table->rows == 0)
         return TC_OK;
     tc_status status = wu_npz_load(file->npz, coordinates->index, &data, err);
-    p->at = data;
+    p->position = data;
     data = NULL;
     if (status == TC_OK)
         status = wu_npz_load(file->npz, table->arrays[0].index, &data, err);
@@ -41,13 +41,14 @@ tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_p
 
 void wu_points_free(wu_points *points)
 {
-    free(points->at);
+    free(points->position);
     free(points->item);
     *points = (wu_points){ .n = 0 };
 }
 
 /* The largest grey value of the slices [z0, z1) at (x, y). */
-static unsigned projected(const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z0, uint32_t z1)
+static unsigned projected_grey(const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z0,
+                               uint32_t z1)
 {
     unsigned most = 0;
     for (uint32_t z = z0; z < z1; z++) {
@@ -63,7 +64,7 @@ typedef struct view {
     double first, last;        /* the points whose z is in [first, last) are shown */
     unsigned lo, hi;           /* grey values that are shown as black and white */
     uint64_t left, top, scale; /* position on the canvas, and pixels of the canvas per pixel */
-    bool numbered;             /* the slice's number is drawn, as there are several slices */
+    bool has_number;           /* the slice's number is drawn, as there are several slices */
 } view;
 
 static void draw_cross(wu_canvas *canvas, const view *v, const wu_pixels *px, double y, double x)
@@ -88,21 +89,21 @@ static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, con
     for (uint32_t y = 0; y < px->ny; y++)
         for (uint32_t x = 0; x < px->nx; x++) {
             const uint8_t grey =
-                (uint8_t)((projected(px, x, y, v->z0, v->z1) - v->lo) * 255u / range);
+                (uint8_t)((projected_grey(px, x, y, v->z0, v->z1) - v->lo) * 255u / range);
             wu_canvas_fill(canvas, v->left + x * v->scale, v->top + y * v->scale, v->scale,
                            v->scale, (wu_rgb){ grey, grey, grey });
         }
-    if (v->numbered)
+    if (v->has_number)
         wu_canvas_number(canvas, v->left, v->top, px->nx * v->scale, px->ny * v->scale, v->z0);
     for (uint64_t i = 0; i < p->n; i++) {
-        const double *const at = p->at + i * p->dims;
-        const double z = p->dims == 3 ? at[0] : 0;
+        const double *const position = p->position + i * p->dims;
+        const double z = p->dims == 3 ? position[0] : 0;
         /* The comparisons are negated so that NaN, in a damaged result, is left out. */
         if (p->item[i] != (int64_t)item || !(z >= v->first && z < v->last) ||
-            !(at[p->dims - 2] >= -1 && at[p->dims - 2] <= px->ny) ||
-            !(at[p->dims - 1] >= -1 && at[p->dims - 1] <= px->nx))
+            !(position[p->dims - 2] >= -1 && position[p->dims - 2] <= px->ny) ||
+            !(position[p->dims - 1] >= -1 && position[p->dims - 1] <= px->nx))
             continue;
-        draw_cross(canvas, v, px, at[p->dims - 2], at[p->dims - 1]);
+        draw_cross(canvas, v, px, position[p->dims - 2], position[p->dims - 1]);
     }
 }
 
@@ -113,7 +114,7 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
 {
     const uint64_t rows = (n + columns - 1) / columns;
     const uint64_t scale =
-        wu_enlarged(columns * (px->nx > px->ny ? px->nx : px->ny), WU_SMALL_SIDE);
+        wu_enlargement(columns * (px->nx > px->ny ? px->nx : px->ny), WU_SMALL_SIDE);
     const uint64_t nx = px->nx * scale, ny = px->ny * scale;
     TC_AUTOFREE char *const path = wu_path_in(folder, name, ".png");
     TC_AUTO(wu_canvas_free) wu_canvas canvas = { 0 };
@@ -124,7 +125,7 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
     for (size_t i = 0; i < n; i++) {
         view v = views[i];
         v.scale = scale;
-        v.numbered = n > 1;
+        v.has_number = n > 1;
         v.left = i % columns * (nx + GAP);
         v.top = i / columns * (ny + GAP);
         draw_view(&canvas, &v, px, p, item);

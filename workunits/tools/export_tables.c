@@ -12,7 +12,7 @@ tc_status wu_export_csv(const char *folder, const char *name, wu_csv *out, tc_er
     return wu_csv_open(folder, name, out, err);
 }
 
-bool wu_is_of_items(const wu_table *table)
+bool wu_is_items_table(const wu_table *table)
 {
     return !table->has_item && strcmp(table->name, "items") == 0;
 }
@@ -103,18 +103,18 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
 
 /* --- arrays of more axes than a table -------------------------------------------------------- */
 
-/* An array [item][axis 0]...[last axis] as a table in long format: a row for each item and each
- * combination of entries of the axes but the last, whose entries are the columns. */
+/* An array [item][axis 0]...[last axis] as a table in long format. The entries of the last axis are
+ * the columns; there is a row for each item and each combination of entries of the other axes. */
 typedef struct long_table {
     const wu_result_file *file;
     const wu_declared *declared;
     const wu_array_info *info;
     size_t index; /* index of the array in the file */
     struct keys {
-        const wu_declared
-            *declared;   /* the array that describes the entries of the axis by numbers,
-                            such as dy, dx; NULL: the axis has words or numbers itself */
-        int32_t *rows;   /* [entries][declared->axes[0].n] its data; owned */
+        /* The array that describes the entries of the axis by numbers, such as dy, dx. NULL: the
+         * axis itself has words or numbers. */
+        const wu_declared *declared;
+        int32_t *rows;   /* [entries][declared->axes[0].n] the data of this array; owned */
     } keys[WU_MAX_AXES]; /* the keys of each axis */
 } long_table;
 
@@ -140,9 +140,9 @@ static tc_status load_keys(long_table *t, unsigned axis, tc_err *err)
     return status;
 }
 
-/* Checks the array and loads its keys. Call close_long also after a failure. */
-static tc_status open_long(const wu_result_file *file, const wu_declared *d, size_t index,
-                           long_table *out, tc_err *err)
+/* Checks the array and loads its keys. close_long_table must be called, also after a failure. */
+static tc_status open_long_table(const wu_result_file *file, const wu_declared *d, size_t index,
+                                 long_table *out, tc_err *err)
 {
     *out = (long_table){
         .file = file, .declared = d, .info = wu_npz_info(file->npz, index), .index = index
@@ -157,15 +157,15 @@ static tc_status open_long(const wu_result_file *file, const wu_declared *d, siz
     return TC_OK;
 }
 
-static void close_long(long_table *t)
+static void close_long_table(long_table *t)
 {
     for (unsigned i = 0; i < WU_MAX_AXES; i++)
         free(t->keys[i].rows);
 }
 
-/* Writes the cells of axis i: a single one, or one for each number of its keys. entry: the index on
- * the axis whose cells are written; NULL: the titles are written. */
-static void put_axis(const long_table *t, unsigned i, const uint64_t *entry, wu_csv *out)
+/* Writes the cells of axis i: one cell, or one for each number of its keys. *entry: the index on
+ * the axis of the entry to write; if entry is NULL, the titles are written. */
+static void put_axis_cells(const long_table *t, unsigned i, const uint64_t *entry, wu_csv *out)
 {
     const wu_axis *const axis = &t->declared->axes[i];
     const struct keys *const keys = &t->keys[i];
@@ -189,15 +189,15 @@ static void put_axis(const long_table *t, unsigned i, const uint64_t *entry, wu_
     }
 }
 
-/* Writes the first cells of line `row`: the item, and the entry on each axis but the last. */
-static void put_entries(const long_table *t, uint64_t row, wu_csv *out)
+/* Writes the first cells of line `row`: the item, and the entry on each axis except the last. */
+static void put_key_cells(const long_table *t, uint64_t row, wu_csv *out)
 {
     uint64_t entry[WU_MAX_AXES] = { 0 };
     for (unsigned i = t->declared->n_axes - 1; i-- > 0; row /= t->declared->axes[i].n)
         entry[i] = row % t->declared->axes[i].n;
     wu_export_item(t->file, row, out);
     for (unsigned i = 0; i + 1 < t->declared->n_axes; i++)
-        put_axis(t, i, &entry[i], out);
+        put_axis_cells(t, i, &entry[i], out);
 }
 
 static tc_status write_long_titles(const long_table *t, wu_csv *out, tc_err *err)
@@ -205,7 +205,7 @@ static tc_status write_long_titles(const long_table *t, wu_csv *out, tc_err *err
     const wu_axis *const last = &t->declared->axes[t->declared->n_axes - 1];
     put_item_titles(t->file, out);
     for (unsigned i = 0; i + 1 < t->declared->n_axes; i++)
-        put_axis(t, i, NULL, out);
+        put_axis_cells(t, i, NULL, out);
     for (uint32_t i = 0; i < last->n; i++)
         wu_csv_put(out, last->words[i]);
     return wu_csv_end_line(out, err);
@@ -221,7 +221,7 @@ static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
                                     : wu_npz_stream_open(t->file->npz, t->index, &stream, err));
     for (uint64_t row = 0; wu_npz_stream_left(stream) > 0; row++) {
         return_if_error(wu_npz_stream_read(stream, numbers, columns * size, err));
-        put_entries(t, row, out);
+        put_key_cells(t, row, out);
         for (uint32_t i = 0; i < columns; i++)
             wu_csv_put_value(out, t->info, numbers + i * size);
         return_if_error(wu_csv_end_line(out, err));
@@ -229,19 +229,19 @@ static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
     return wu_npz_stream_end(stream, err);
 }
 
-static tc_status write_long(const wu_result_file *file, const wu_declared *d, size_t index,
-                            const char *folder, tc_err *err)
+static tc_status write_long_table(const wu_result_file *file, const wu_declared *d, size_t index,
+                                  const char *folder, tc_err *err)
 {
     long_table table;
     wu_csv out = { 0 };
-    tc_status status = open_long(file, d, index, &table, err);
+    tc_status status = open_long_table(file, d, index, &table, err);
     if (status == TC_OK)
         status = wu_export_csv(folder, d->name, &out, err);
     if (status == TC_OK)
         status = write_long_titles(&table, &out, err);
     if (status == TC_OK)
         status = write_long_rows(&table, &out, err);
-    close_long(&table);
+    close_long_table(&table);
     return wu_csv_close(&out, status, err);
 }
 
@@ -255,18 +255,18 @@ tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const 
         status = wu_csv_close(&columns, wu_export_columns(tables, folder, &columns, err), err);
     *written += marks;
     for (size_t i = 0; i < tables->n && status == TC_OK; i++) {
-        if (marks && wu_is_of_items(&tables->tables[i]))
+        if (marks && wu_is_items_table(&tables->tables[i]))
             continue;
         status = write_table(file, &tables->tables[i], folder, err);
         ++*written;
     }
     for (size_t i = 0; i < file->n_declared && status == TC_OK; i++) {
         const wu_declared *const d = &file->declared[i];
-        const long at = wu_npz_find(file->npz, d->name);
-        if (d->role != WU_VALUE || d->table == NULL || at < 0 || tables->used[at])
+        const long index = wu_npz_find(file->npz, d->name);
+        if (d->role != WU_VALUE || d->table == NULL || index < 0 || tables->used[index])
             continue;
-        status = write_long(file, d, (size_t)at, folder, err);
-        tables->used[at] = true;
+        status = write_long_table(file, d, (size_t)index, folder, err);
+        tables->used[index] = true;
         ++*written;
     }
     return status;

@@ -15,7 +15,7 @@
 
 enum {
     BIG = 1 << 30,   /* files with more bytes of samples are written as BigTIFF */
-    STRIP = 1 << 18, /* about the size of a strip in bytes before compression */
+    STRIP = 1 << 18, /* approximate size of a strip, in bytes before compression */
 };
 
 /* A file being written. */
@@ -48,8 +48,8 @@ static void keep_message(void *user, const char *format, va_list args)
  * must be ASCII (so "micron"). */
 static void set_tags(tiff_file *f, uint32_t z)
 {
-    char about[200];
-    size_t n = (size_t)snprintf(about, sizeof about,
+    char description[200];
+    size_t n = (size_t)snprintf(description, sizeof description,
                                 "ImageJ=1.53t\nimages=%u\nslices=%u\nloop=false\n", f->nz, f->nz);
     TIFFSetField(f->tiff, TIFFTAG_IMAGEWIDTH, f->nx);
     TIFFSetField(f->tiff, TIFFTAG_IMAGELENGTH, f->ny);
@@ -66,12 +66,12 @@ static void set_tags(tiff_file *f, uint32_t z)
         TIFFSetField(f->tiff, TIFFTAG_RESOLUTIONUNIT, RESUNIT_NONE);
         TIFFSetField(f->tiff, TIFFTAG_XRESOLUTION, 1 / f->um[2]);
         TIFFSetField(f->tiff, TIFFTAG_YRESOLUTION, 1 / f->um[1]);
-        n += (size_t)snprintf(about + n, sizeof about - n, "unit=micron\n");
+        n += (size_t)snprintf(description + n, sizeof description - n, "unit=micron\n");
         if (f->nz > 1)
-            snprintf(about + n, sizeof about - n, "spacing=%.9g\n", f->um[0]);
+            snprintf(description + n, sizeof description - n, "spacing=%.9g\n", f->um[0]);
     }
     if (z == 0)
-        TIFFSetField(f->tiff, TIFFTAG_IMAGEDESCRIPTION, about);
+        TIFFSetField(f->tiff, TIFFTAG_IMAGEDESCRIPTION, description);
 }
 
 /* Converts n values to samples of the file: labels to 16 bits, which ImageJ opens, masks to 0 and
@@ -93,8 +93,8 @@ static bool put_values(const tiff_file *f, size_t n)
 }
 
 /* Compresses a strip of n bytes into f->compressed as a zlib stream: 2 bytes of header, deflated
- * data, 4 bytes of checksum. Returns the size of the stream, or 0 if it would hardly be smaller
- * than the strip: then libtiff must compress the strip. */
+ * data, 4 bytes of checksum. Returns the size of the stream, or 0 if the stream would hardly be
+ * smaller than the strip; then libtiff must compress the strip. */
 static size_t deflate_strip(const tiff_file *f, size_t n)
 {
     const size_t limit = n / WU_ROWS_WORTH < STRIP ? n / WU_ROWS_WORTH : STRIP;
@@ -148,7 +148,7 @@ static tc_status write_pages(tiff_file *f, const char *path, tc_err *err)
 
 /* Sets sizes and types from the array, and the size of a voxel from the item, if that is not NULL.
  */
-static void find_layout(tiff_file *f, const wu_item *item)
+static void set_layout(tiff_file *f, const wu_item *item)
 {
     const size_t ndim = f->info->ndim;
     f->nx = (uint32_t)f->info->shape[ndim - 1];
@@ -162,7 +162,7 @@ static void find_layout(tiff_file *f, const wu_item *item)
         memcpy(f->um + 1, item->pixel, 2 * sizeof *f->um);
 }
 
-static tc_status make_room(tiff_file *f, tc_err *err)
+static tc_status allocate_buffers(tiff_file *f, tc_err *err)
 {
     f->row_bytes = (size_t)f->nx * (f->bits / 8);
     f->rows = f->row_bytes < STRIP ? (uint32_t)(STRIP / f->row_bytes) : 1;
@@ -201,7 +201,7 @@ static tc_status write_file(tiff_file *f, const wu_result_file *file, size_t ind
     f->values = f->strip = f->compressed = NULL;
     f->deflater = NULL;
     if (status == TC_OK)
-        status = make_room(f, err);
+        status = allocate_buffers(f, err);
     if (status == TC_OK)
         status = wu_npz_stream_open(file->npz, index, &f->stream, err);
     if (status == TC_OK)
@@ -238,7 +238,7 @@ tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const
         if (status == TC_OK)
             status = wu_export_begin(folder, name.text, ".tif", err);
         if (status == TC_OK) {
-            find_layout(&f, images != NULL ? &images->items[item] : NULL);
+            set_layout(&f, images != NULL ? &images->items[item] : NULL);
             status = write_file(&f, file, index, path, err);
         }
         if (status == TC_MORE) {

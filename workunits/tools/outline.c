@@ -13,12 +13,13 @@ static uint32_t label_of(const wu_label_grid *g, int64_t x, int64_t y)
 bool wu_outline_begins(const wu_label_grid *g, int64_t x, int64_t y)
 {
     const uint32_t label = label_of(g, x, y);
-    return label != 0 && !g->seen[(size_t)y * g->nx + (size_t)x] && label_of(g, x, y - 1) != label;
+    return label != 0 && !g->traced[(size_t)y * g->nx + (size_t)x] &&
+           label_of(g, x, y - 1) != label;
 }
 
-/* Below, `side` is the side of pixel (x, y) that the path follows: 0: the upper side, to the right;
- * 1: the right side, down; 2: the lower side, to the left; 3: the left side, up. (cx, cy) is the
- * end of the path. */
+/* In this function, `side` is the side of pixel (x, y) along which the path runs: 0 is the upper
+ * side, to the right; 1 the right side, down; 2 the lower side, to the left; 3 the left side, up.
+ * (cx, cy) is the end of the path. */
 void wu_outline_follow(const wu_label_grid *g, int64_t x, int64_t y, wu_corner *corner, void *user)
 {
     assert(wu_outline_begins(g, x, y));
@@ -32,7 +33,7 @@ void wu_outline_follow(const wu_label_grid *g, int64_t x, int64_t y, wu_corner *
         const int left = (side + 3) % 4;
         int next = (side + 1) % 4;
         if (side == 0)
-            g->seen[(size_t)y * g->nx + (size_t)x] = true;
+            g->traced[(size_t)y * g->nx + (size_t)x] = true;
         cx += dx[side];
         cy += dy[side];
         if (label_of(g, x + dx[side], y + dy[side]) == label) {

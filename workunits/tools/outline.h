@@ -10,20 +10,21 @@
 typedef struct wu_label_grid {
     uint32_t nx, ny;
     const uint32_t *label; /* [ny][nx]; 0: no region */
-    bool *seen; /* [ny][nx], false at first: the outline along this pixel's upper side was traced */
+    bool
+        *traced; /* [ny][nx], false at first: the outline along the pixel's upper side was traced */
 } wu_label_grid;
 
-/* A function that is called for each corner of an outline. (x, y): its position in units of a
- * pixel's side; (0, 0) is the upper left corner of the picture. */
+/* A function of this type is called for each corner of an outline. (x, y): the corner's position in
+ * pixels; (0, 0) is the upper left corner of the picture. */
 typedef void wu_corner(void *user, int64_t x, int64_t y);
 
-/* Whether an outline that was not traced yet runs along the upper side of pixel (x, y). */
+/* Whether an outline that is not traced yet runs along the upper side of pixel (x, y). */
 bool wu_outline_begins(const wu_label_grid *grid, int64_t x, int64_t y);
 /* Traces the outline from the upper left corner of pixel (x, y), for which wu_outline_begins must
  * be true, around the pixels of its label that are connected by sides. The region is on the right:
  * the path runs clockwise (y pointing down) around a region and counterclockwise around a hole in
- * it. corner: called for the starting point, for each corner, and for the starting point again. The
- * signed areas enclosed by a region's outlines (negative for holes) add up to its area. */
+ * it. corner is called for the starting point, for each corner, and for the starting point again.
+ * The signed areas enclosed by a region's outlines (negative for holes) add up to its area. */
 void wu_outline_follow(const wu_label_grid *grid, int64_t x, int64_t y, wu_corner *corner,
                        void *user);
 

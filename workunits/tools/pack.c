@@ -396,7 +396,7 @@ static wu_item describe_item(const wu_source *source)
 /* Applies --channel or --stain to all items. An item that has no such colours gets a fault. */
 static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err *err)
 {
-    for (size_t i = 0; colour->shown != NULL && i < sources->n; i++) {
+    for (size_t i = 0; colour->option != NULL && i < sources->n; i++) {
         wu_source *const source = &sources->items[i];
         if (source->fault != NULL)
             continue;
@@ -407,7 +407,7 @@ static tc_status use_colour(wu_sources *sources, const wu_colour *colour, tc_err
                 source,
                 tc_fail(err, TC_BAD_INPUT, "%s: is %sgrey, but %s is for colours%s",
                         source->pages.files[0], info->nz > 1 ? "a stack of slices, " : "",
-                        colour->shown, colour->is_stain ? "" : " and channels"),
+                        colour->option, colour->is_stain ? "" : " and channels"),
                 err));
     }
     return TC_OK;
@@ -515,10 +515,10 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
         wu_note_of(path, "its mask is empty: no pixel counts");
     if (item.n_masks > 0 && source->survey.inside == (uint64_t)item.nx * item.ny * item.nz)
         wu_note_of(path, "its mask is inside everywhere: every pixel counts");
-    if ((wu_one_colour(&source->survey, text, sizeof text) ||
+    if ((wu_has_one_colour(&source->survey, text, sizeof text) ||
          (c->analysis->note_survey != NULL
               ? c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text)
-              : wu_few_greys(&source->survey, text, sizeof text))) &&
+              : wu_has_few_greys(&source->survey, text, sizeof text))) &&
         strcmp(text, c->last) != 0) {
         wu_note_of(path, "%s", text);
         memcpy(c->last, text, sizeof text);
@@ -870,7 +870,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     void *params = NULL;
     wu_sources sources = { 0 };
     pixel_check check = { .analysis = NULL };
-    wu_colour colour = { .shown = NULL };
+    wu_colour colour = { .option = NULL };
     an_suggestion pack_suggestion = { .parameters = NULL };
     an_suggestion *const suggestion = into != NULL ? into->suggestion : &pack_suggestion;
     tc_err other;

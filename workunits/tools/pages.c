@@ -47,21 +47,21 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
     assert(info->bits == 8 || info->bits == 16);
     const size_t n = (size_t)info->nx * info->ny;
     const uint8_t *const bytes = data;
-    const uint16_t *const deep = data;
+    const uint16_t *const words = data;
     unsigned lo = UINT_MAX, hi = 0;
     if (info->bits == 16) {
         for (size_t i = 0; i < n; i++) {
-            lo = deep[i] < lo ? deep[i] : lo;
-            hi = deep[i] > hi ? deep[i] : hi;
+            lo = words[i] < lo ? words[i] : lo;
+            hi = words[i] > hi ? words[i] : hi;
         }
     } else {
         enum { BLOCK = 4096 }; /* pixels that are converted to grey at a time */
         uint8_t greys[BLOCK], least = UINT8_MAX, most = 0;
-        for (size_t i = 0, some; i < n; i += some) {
-            some = n - i < BLOCK ? n - i : BLOCK;
+        for (size_t i = 0, n_block; i < n; i += n_block) {
+            n_block = n - i < BLOCK ? n - i : BLOCK;
             if (info->channels == 3)
-                wu_make_grey(bytes + 3 * i, some, greys);
-            wu_widen_range(info->channels == 3 ? greys : bytes + i, some, &least, &most);
+                wu_make_grey(bytes + 3 * i, n_block, greys);
+            wu_widen_range(info->channels == 3 ? greys : bytes + i, n_block, &least, &most);
         }
         lo = least;
         hi = most;
@@ -91,39 +91,38 @@ static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_
         out->rgb[i % 3] += data[i];
 }
 
-bool wu_one_colour(const an_survey *survey, char *text, size_t size)
+bool wu_has_one_colour(const an_survey *survey, char *text, size_t size)
 {
     enum {
         MUCH = 8
-    }; /* a colour counts as the only one from MUCH times the sum of the other two on,
-          which need not be 0, because of JPEG or a scale bar */
+    }; /* a colour counts as the only one if it is at least MUCH times the sum of the other two,
+          which may differ from 0 because of JPEG or a scale bar */
     static const char *const names[3] = { "red", "green", "blue" };
     const uint64_t all = survey->rgb[0] + survey->rgb[1] + survey->rgb[2];
     for (size_t c = 0; c < 3; c++)
         if (all > 0 && survey->rgb[c] >= MUCH * (all - survey->rgb[c])) {
             snprintf(text, size,
-                     "is %s alone, of which grey, (R+G+B)/3, has a third: --channel %s takes it "
-                     "whole",
+                     "has only %s, of which the grey value, (R+G+B)/3, is a third: --channel %s "
+                     "uses all of it",
                      names[c], names[c]);
             return true;
         }
     return false;
 }
 
-bool wu_few_greys(const an_survey *survey, char *text, size_t size)
+bool wu_has_few_greys(const an_survey *survey, char *text, size_t size)
 {
     enum { FEW = 16 }; /* a smaller difference of largest and least grey value is noted */
     if (survey->lo >= survey->hi || survey->hi - survey->lo >= FEW)
         return false;
-    snprintf(text, size,
-             "its greys are %u to %u alone: --scale %u,%u spreads them from black to white",
+    snprintf(text, size, "its greys are %u to %u only: --scale %u,%u maps them from black to white",
              survey->lo, survey->hi, survey->lo, survey->hi);
     return true;
 }
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-/* The files that the reader reads: those of the item, its mask or its labels. */
+/* The files that the reader reads: the files of the item, of its mask or of its labels. */
 static const wu_pages *pages_of(const wu_page_reader *reader)
 {
     return wu_pages_of(reader->item, reader->kind);
@@ -149,7 +148,7 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
     if (opened->nx != pages->info.nx || opened->ny != pages->info.ny || opened->nz != expected ||
         opened->bits != pages->info.bits || opened->channels > pages->info.channels)
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being compressed", path);
-    reader->left = opened->nz;
+    reader->pages_left = opened->nz;
     return TC_OK;
 }
 
@@ -178,10 +177,10 @@ static tc_status decode_page(wu_page_reader *reader, wu_page_buffer *buffer, wu_
     free(reader->encoded);
     reader->encoded =
         status == TC_OK ? wu_picture_encoded(reader->picture, &reader->n_encoded) : NULL;
-    if (status != TC_OK || --reader->left > 0)
+    if (status != TC_OK || --reader->pages_left > 0)
         return status;
     const char *note = wu_picture_note(reader->picture);
-    if (note != NULL && reader->aside)
+    if (note != NULL && reader->defer_notes)
         reader->note = strdup(note);
     else if (note != NULL && !reader->quiet)
         wu_note_of(path, "%s", note);
@@ -198,11 +197,11 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
         return status;
     if (reader->kind == WU_KIND_MASK) {
         make_mask(buffer->data, info);
-        if (reader->surveyed)
+        if (reader->survey)
             survey_mask(buffer->data, info, &reader->item->survey);
         return TC_OK;
     }
-    if (reader->surveyed && reader->item->colour == NULL && info->channels == 3)
+    if (reader->survey && reader->item->colour == NULL && info->channels == 3)
         survey_colours(buffer->data, info, &reader->item->survey);
     if (reader->item->colour != NULL) {
         wu_colour_apply(reader->item->colour, buffer->data, info);
@@ -210,7 +209,7 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
         make_grey(buffer->data, info);
         reader->became_grey = true;
     }
-    if (reader->surveyed && !(reader->grey_later && info->channels == 3))
+    if (reader->survey && !(reader->defer_grey && info->channels == 3))
         wu_survey_greys(buffer->data, info, &reader->item->survey);
     return TC_OK;
 }
@@ -231,11 +230,11 @@ void wu_page_reader_close(wu_page_reader *reader)
 /* --- all items ------------------------------------------------------------------------------- */
 
 /* Decodes all pages of an item, its mask or its labels, to check and survey them. */
-static tc_status decode_pages(wu_source *item, wu_kind kind, bool surveyed, wu_page_buffer *buffer,
+static tc_status decode_pages(wu_source *item, wu_kind kind, bool survey, wu_page_buffer *buffer,
                               tc_err *err)
 {
     TC_AUTO(wu_page_reader_close)
-    wu_page_reader reader = { .item = item, .kind = kind, .quiet = true, .surveyed = surveyed };
+    wu_page_reader reader = { .item = item, .kind = kind, .quiet = true, .survey = survey };
     wu_picture_info info;
     for (uint32_t z = 0; z < pages_of(&reader)->info.nz; z++)
         return_if_error(wu_page_next(&reader, buffer, &info, err));

@@ -7,25 +7,25 @@
 
 #include "workunits/tools/sources.h"
 
-/* The pages may be in one file, or in one file each. A new reader is all zeros, except the fields
- * up to as_it_is, which its user sets. */
+/* The pages are in one file, or each in a file of its own. A new reader is all zeros, except the
+ * fields up to as_it_is, which the caller sets. */
 typedef struct wu_page_reader {
     wu_source *item;
     wu_kind kind;
-    bool quiet; /* prints no notes */
-    bool aside; /* the reader is used in another thread: its notes are printed when it is closed */
-    bool surveyed;   /* adds the pixels to item->survey */
-    bool grey_later; /* RGB pages are not surveyed: the user converts them to grey and surveys them
-                      */
-    bool as_it_is;   /* sets `encoded` where possible */
-    char *note;      /* the note to be printed when the reader is closed; owned */
-    unsigned char *encoded; /* the page just read as a PNG file that a work unit can hold, if its
-                               file is one; else NULL. Owned, until a user takes it and sets this
-                               field to NULL */
+    bool quiet;       /* the reader prints no notes */
+    bool defer_notes; /* notes are printed when the reader is closed, as it is used in a thread */
+    bool survey;      /* the pixels are added to item->survey */
+    bool defer_grey;  /* RGB pages are not surveyed: the caller converts them to grey and surveys
+                         them */
+    bool as_it_is;    /* `encoded` is set, if possible */
+    char *note;       /* the note to be printed when the reader is closed; owned */
+    unsigned char *encoded; /* the last page as a PNG file that a work unit can hold, if its file is
+                               such a PNG; else NULL. Owned, unless the caller takes it and sets
+                               this field to NULL */
     size_t n_encoded;       /* bytes of `encoded` */
     size_t next_file;       /* index of the file to be opened next */
     wu_picture *picture;    /* the open file, or NULL */
-    uint32_t left;          /* pages of `picture` that were not read yet */
+    uint32_t pages_left;    /* number of pages of `picture` that were not read yet */
     bool became_grey;       /* an RGB slice of a stack was converted to grey */
 } wu_page_reader;
 
@@ -41,7 +41,7 @@ tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, t
 /* Decodes the next page into the buffer and converts it to what a work unit holds: colours are
  * converted as item->colour says or, if that is NULL, to grey in stacks; masks become 0 and 255;
  * labels stay as they are in the file (labels.h reads them). Sets *info to the size and type of the
- * page (nz is 1). Adds the page to the item's survey if reader->surveyed. Notes about a file are
+ * page (nz is 1). Adds the page to the item's survey if reader->survey. Notes about a file are
  * printed to stderr after its last page. */
 tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
                        tc_err *err);
@@ -52,17 +52,18 @@ void wu_page_reader_close(wu_page_reader *reader);
 void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *out);
 /* Whether an item's grey values span so few levels that the results depend on single levels; if so,
  * sets `text` to the note to print. For analyses that have no note_survey function. */
-bool wu_few_greys(const an_survey *survey, char *text, size_t size);
+bool wu_has_few_greys(const an_survey *survey, char *text, size_t size);
 /* Whether nearly all of the signal of a colour picture is in one of red, green and blue, so that
- * the grey value (R+G+B)/3 is only a third of it; if so, sets `text` to the note to print. */
-bool wu_one_colour(const an_survey *survey, char *text, size_t size);
+ * the grey value (R+G+B)/3 is only a third of that colour; if so, sets `text` to the note to print.
+ */
+bool wu_has_one_colour(const an_survey *survey, char *text, size_t size);
 
-/* A function that is called when all pages of an item were read, and checks the item's survey.
- * TC_BAD_INPUT becomes the fault of the item. A NULL pointer: nothing is checked. */
+/* A function of this type is called when all pages of an item were read, and checks the item's
+ * survey. TC_BAD_INPUT becomes the fault of the item. A NULL pointer: nothing is checked. */
 typedef tc_status wu_item_check(void *user, wu_source *item, tc_err *err);
 
-/* Decodes the files of all items that have no fault yet, to find faults that headers do not show,
- * and keeps these as the items' faults. check: called for each item, with `user`. */
+/* Decodes the files of all items that have no fault yet, to find faults that headers do not show.
+ * These become the items' faults. check: called for each item, with `user`. */
 tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *user, tc_err *err);
 
 #endif

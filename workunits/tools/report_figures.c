@@ -441,7 +441,7 @@ static void put_points(const shown *s, const panel *p)
             continue;
         wu_page_put(s->r->page, "<g class=points data-t=%zu>", t);
         for (uint64_t i = 0; i < points->n; i++) {
-            const double *const at = points->at + i * points->dims;
+            const double *const at = points->position + i * points->dims;
             const double y = at[points->dims - 2], x = at[points->dims - 1],
                          away = p->projected || points->dims < 3 ? 0 : fabs(at[0] - p->z),
                          off = away <= 0.5 ? 0 : away / radii[0];

@@ -416,7 +416,7 @@ static tc_status find_missed(const wu_pixels *px, const wu_points *points, const
     for (size_t i = 0; i < s.sx * s.sy; i++)
         s.contrast[i] = 1;
     for (size_t i = 0; i < points->n; i++) {
-        const double *const at = points->at + 2 * i;
+        const double *const at = points->position + 2 * i;
         if (points->item[i] != (int64_t)item)
             continue;
         take_box(&s, regions[i].box);
@@ -486,7 +486,7 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
     doubt->frame = wu_find_frame(&px, &range);
     doubt->wide = regions == NULL && radius_of(r, item) > 0.12 * (px.nx < px.ny ? px.nx : px.ny);
     for (uint64_t i = 0; i < points->n && noise > 0; i++) {
-        const double *const at = points->at + i * points->dims;
+        const double *const at = points->position + i * points->dims;
         if (points->item[i] != (int64_t)item || seen++ % step != 0)
             continue;
         const double z = points->dims == 3 ? at[0] : 0;
@@ -561,16 +561,16 @@ static tc_status load_regions(const wu_report *r, const wu_table *table, wu_poin
     }
     out->dims = 2;
     out->item = calloc(table->rows, sizeof *out->item);
-    out->at = calloc(2 * table->rows, sizeof *out->at);
+    out->position = calloc(2 * table->rows, sizeof *out->position);
     *regions = calloc(table->rows, sizeof **regions);
-    if (out->item == NULL || out->at == NULL || *regions == NULL)
+    if (out->item == NULL || out->position == NULL || *regions == NULL)
         return tc_no_memory(err, "regions");
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
     while (wu_cursor_next(&cursor, &status, err)) {
         region *const own = &(*regions)[out->n];
         out->item[out->n] = (int64_t)cursor.item;
-        out->at[2 * out->n] = wu_cursor_number(&cursor, at[Y]);
-        out->at[2 * out->n + 1] = wu_cursor_number(&cursor, at[X]);
+        out->position[2 * out->n] = wu_cursor_number(&cursor, at[Y]);
+        out->position[2 * out->n + 1] = wu_cursor_number(&cursor, at[X]);
         own->area = (int64_t)wu_cursor_number(&cursor, at[AREA]);
         for (int k = 0; k < 4; k++)
             own->box[k] = wu_cursor_number(&cursor, at[BOX + k]);

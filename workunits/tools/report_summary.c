@@ -461,7 +461,7 @@ static bool are_few(const an_analysis *analysis, const void *params, const wu_it
                     const an_survey *survey, char *text, size_t size)
 {
     return params != NULL ? analysis->note_survey(params, item, survey, text, size)
-                          : wu_few_greys(survey, text, size);
+                          : wu_has_few_greys(survey, text, size);
 }
 
 /* Sets `text` to the note that pack prints about an image's grey values, or "". known: the survey
@@ -1105,7 +1105,7 @@ static tc_status write_item_rows(const summary *s, const wu_table *own, wu_csv *
 static tc_status write_items(const summary *s, const char *folder, tc_err *err)
 {
     const wu_table *const table =
-        s->per_image != NULL && wu_is_of_items(s->per_image) ? s->per_image : NULL;
+        s->per_image != NULL && wu_is_items_table(s->per_image) ? s->per_image : NULL;
     wu_csv out = { 0 };
     tc_status status = wu_export_csv(folder, "items", &out, err);
     if (status == TC_OK) {

@@ -378,7 +378,7 @@ static tc_status read_page(const unit_writer *w, wu_page_reader *reader, wu_page
     if (status == TC_OK && w->unit->grey && info->channels == 3) {
         wu_make_grey(buffer->data, (size_t)info->nx * info->ny, buffer->data);
         info->channels = 1;
-        if (reader->grey_later && reader->surveyed)
+        if (reader->defer_grey && reader->survey)
             wu_survey_greys(buffer->data, info, &reader->item->survey);
     }
     return status;
@@ -388,8 +388,8 @@ static wu_page_reader reader_of(const unit_writer *w, wu_source *item, wu_kind k
 {
     return (wu_page_reader){ .item = item,
                              .kind = kind,
-                             .surveyed = w->unit->check != NULL,
-                             .grey_later = w->unit->grey && kind == WU_KIND_IMAGE,
+                             .survey = w->unit->check != NULL,
+                             .defer_grey = w->unit->grey && kind == WU_KIND_IMAGE,
                              .as_it_is =
                                  !w->unit->stored && rows_of_member(item) == item->pages.info.ny };
 }
@@ -428,7 +428,7 @@ static void read_ahead(void *user, unsigned thread, size_t part)
     ahead *const a = &w->ahead[part];
     (void)thread;
     a->reader = reader_of(w, &w->unit->items[w->first_ahead + part], WU_KIND_IMAGE);
-    a->reader.aside = true;
+    a->reader.defer_notes = true;
     a->status = read_page(w, &a->reader, &w->pages[w->n_pages + part], &a->info, &a->err);
 }
 
