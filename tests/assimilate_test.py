@@ -523,11 +523,11 @@ def test_again(names):
     original = dump("a.sqlite")
     for name in names:
         r = add("a.sqlite", name)
-        ok(r.returncode == 0 and "there already" in r.stdout, name +
+        ok(r.returncode == 0 and "data set already" in r.stdout, name +
            ": added again", r.stdout + r.stderr)
     packed = rewrite("plain", "packed.npz", {}, compression=zipfile.ZIP_DEFLATED)
     r = assimilate("--db", path("a.sqlite"), path("plain.zip"), packed)
-    ok(r.returncode == 0 and "there already" in r.stdout,
+    ok(r.returncode == 0 and "data set already" in r.stdout,
        "the same content compressed in another way is the same unit",
        r.stderr)
     ok(dump("a.sqlite") == original, "adding units again does not change the data set")

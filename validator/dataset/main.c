@@ -145,7 +145,7 @@ static void close_session(session *s)
 static void print_stored(const session *s, val_stored stored)
 {
     printf("%s: %s\n", s->name,
-           stored == VAL_STORED ? "stored" : "is stored already, with the same content");
+           stored == VAL_STORED ? "stored" : "is in the data set already, with the same content");
 }
 
 /* Records a refused result, keeps its file and prints the reason to stderr. */

@@ -50,7 +50,7 @@ def report(program, error):
 FAULTS = (Problem, OSError, sqlite3.Error)
 
 
-def problem_of(fault):
+def as_problem(fault):
     """Makes one of FAULTS into a Problem."""
     if isinstance(fault, Problem):
         return fault
@@ -68,13 +68,14 @@ def guarded(program, main):
     try:
         return main()
     except FAULTS as fault:
-        return report(program, problem_of(fault))
+        return report(program, as_problem(fault))
     except KeyboardInterrupt:
         return report(program, Problem("interrupted; the same command continues", TRY_LATER))
 
 
-def agreed(question, yes):
-    """Asks the user at the terminal; yes (--yes): the answer is given already."""
+def ask_user(question, yes):
+    """Asks the user at the terminal, and returns whether the answer is yes. yes: --yes was given,
+    so nothing is asked."""
     if not yes and not sys.stdin.isatty():
         raise Problem("there is no terminal to ask at: give --yes, or --dry-run to see what "
                       "would be done", USAGE)
@@ -91,22 +92,22 @@ def end_with_parent():
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG
 
 
-def run(argv, folder=None, reads=subprocess.DEVNULL, ends_with_us=False):
-    """Runs a program whose standard input is empty or the open file `reads`. Returns (exit code,
+def run(argv, folder=None, stdin=subprocess.DEVNULL, ends_with_us=False):
+    """Runs a program whose standard input is empty or the open file `stdin`. Returns (exit code,
     text of standard output and standard error). ends_with_us: the program ends when this one
     ends."""
     try:
-        done = subprocess.run(argv, cwd=folder, stdin=reads, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT,
-                              preexec_fn=end_with_parent if ends_with_us else None)
+        process = subprocess.run(argv, cwd=folder, stdin=stdin, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT,
+                                 preexec_fn=end_with_parent if ends_with_us else None)
     except OSError as error:
         raise Problem("%s: cannot be run: %s" % (argv[0], error.strerror))
-    return done.returncode, done.stdout.decode(errors="replace")
+    return process.returncode, process.stdout.decode(errors="replace")
 
 
 def write_file(path, data, mode=0o644, sync=True):
     """Writes a file completely or not at all: temporary file, fsync (unless sync is False), rename.
-    Of a symbolic link the file that it points to is replaced."""
+    If `path` is a symbolic link, the file that it points to is replaced."""
     temporary, path = None, os.path.realpath(path)
     try:
         handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".texcell-")
@@ -138,8 +139,8 @@ def read_file(path):
 
 
 @contextlib.contextmanager
-def naming(path):
-    """Adds the file's name to errors of SQLite, which do not have it."""
+def naming_file(path):
+    """A context that adds the file's name to errors of SQLite, which lack it."""
     try:
         yield
     except sqlite3.Error as error:
@@ -153,11 +154,11 @@ WORD = r"""(?:'[^']*'|"[^"]*"|[^\s'"])+"""
 
 
 def option_in(text, name):
-    """The value of an option in a script that texcell-deploy wrote, quoted as it stands there;
-    None: the script does not have it. Comments are skipped."""
-    found = [m.group(1) for line in text.splitlines() if not line.lstrip().startswith("#")
-             for m in re.finditer(r"\s--%s(?:=|\s+)(%s)" % (name, WORD), line)]
-    return found[-1] if found else None
+    """The value of an option in a script that texcell-deploy wrote, quoted as in the script; None
+    if the script does not have the option. Comments are skipped."""
+    values = [m.group(1) for line in text.splitlines() if not line.lstrip().startswith("#")
+              for m in re.finditer(r"\s--%s(?:=|\s+)(%s)" % (name, WORD), line)]
+    return values[-1] if values else None
 
 
 def locked(folder, program="texcell-submit"):
@@ -194,7 +195,7 @@ class Database:
             raise Problem("database %s: %s" % (config.get("db_name", ""), error), TRY_LATER)
 
     def rows(self, sql, values=()):
-        """Executes a statement; returns its rows. values: replace each %s."""
+        """Executes a statement; returns its rows. values: the values that replace each %s."""
         cursor = self.connection.cursor()
         try:
             cursor.execute(sql, values)
@@ -207,7 +208,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self):
-        """A context: all statements within take effect, or none."""
+        """A context in which all statements take effect, or none."""
         self.rows("START TRANSACTION")
         try:
             yield

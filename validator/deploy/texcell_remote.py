@@ -16,40 +16,40 @@ import urllib.request
 import xml.etree.ElementTree as ElementTree
 import zipfile
 
-from texcell_project import NAME, Problem, TRY_LATER, agreed, locked, read_file, write_file
+from texcell_project import NAME, Problem, TRY_LATER, ask_user, locked, read_file, write_file
 from texcell_submissions import settle_quorum
 from texcell_units import (MORE_RESULTS, changed_pictures, checked_numbers, digest_of,
-                           note_pictures, pack_all, total_of, unit_of)
+                           note_pictures, pack_all, dry_run_total, unit_of)
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-# Where templates and programs are, relative to this file: in a project, in the sources, and as
-# installed by make install.
+# The folders of templates and programs, relative to this file: in a project, in the sources, and as
+# make install puts them.
 TEMPLATES = ("../templates", "../../workunits/templates")
 PROGRAMS = (".", "../../build", "../../../../bin")
 # Limits of an upload: PHP accepts 20 files and 8 MB, unless php.ini allows more.
-MOST_FILES, MOST_BYTES = 20, 7 << 20
+MAX_FILES, MAX_BYTES = 20, 7 << 20
 # Seconds after which the server may delete the files of units, whatever their state.
-KEPT = 365 * 86400
+KEEP_SECONDS = 365 * 86400
 # Explanations that are added to BOINC's error messages.
-MEANINGS = ((" access", ": your account may not submit here; the project's admin gives that "
-             "permission (user_submit: docs/admin.md)"),
-            ("bad authenticator", ": no account there has this --key"))
+EXPLANATIONS = ((" access", ": your account may not submit here; the project's admin gives that "
+                 "permission (user_submit: docs/admin.md)"),
+                ("bad authenticator", ": no account there has this --key"))
 NO_PROJECT = ("is not what a BOINC project answers: --url must be the address of its main page, "
               "without a file's name")
-# The element that an answer must have, by call; the answer of query_batches may be empty.
-NEEDED = {"query_batches": "batch", "create_batch": "batch_id", "query_batch": "state"}
+# The element that the answer to each call must have; the answer to query_batches may be empty.
+EXPECTED_ELEMENTS = {"query_batches": "batch", "create_batch": "batch_id", "query_batch": "state"}
 # Values of a batch's state in BOINC.
 INIT, COMPLETE = 0, 2
 
 
-def part_of_kit(folders, name):
+def find_kit_file(folders, name):
     """Path of a file in the first of these folders that has it, or None."""
     return next((p for p in (os.path.join(HERE, f, name) for f in folders) if os.path.isfile(p)),
                 None)
 
 
 def texcell_wu():
-    path = part_of_kit(PROGRAMS, "texcell-wu") or shutil.which("texcell-wu")
+    path = find_kit_file(PROGRAMS, "texcell-wu") or shutil.which("texcell-wu")
     if path is None:
         raise Problem("there is no program texcell-wu: build texcell on this computer, or install "
                       "its Debian package")
@@ -70,8 +70,8 @@ class Server:
             raise Problem("%s: boinc_submit.py cannot be used: %s%s" % (folder, error, package))
         self.boinc, self.key = boinc_submit, options.key
         self.url = options.url.rstrip("/") + "/"
-        at = urllib.parse.urlsplit(self.url)
-        if at.scheme != "https" and at.hostname not in ("localhost", "127.0.0.1", "::1"):
+        address = urllib.parse.urlsplit(self.url)
+        if address.scheme != "https" and address.hostname not in ("localhost", "127.0.0.1", "::1"):
             print("note: %s: without https anybody on the way can read the key and the pictures, "
                   "and change results"
                   % "".join(c if c.isprintable() else "?" for c in self.url), file=sys.stderr)
@@ -88,26 +88,29 @@ class Server:
         except (OSError, http.client.HTTPException) as error:
             raise Problem("%s: %s: %s" % (self.url, what, getattr(error, "reason", error)),
                           TRY_LATER)
-        needed = NEEDED.get(what) if answer or what != "query_batches" else None
+        element = EXPECTED_ELEMENTS.get(what) if answer or what != "query_batches" else None
         if not isinstance(answer,
-                          dict) or needed and needed not in answer and "error" not in answer:
+                          dict) or element and element not in answer and "error" not in answer:
             raise Problem("%s: %s: %s" % (self.url, what, NO_PROJECT), TRY_LATER)
         if "error" in answer:
             error = answer["error"]
             text = str(error.get("error_msg") if isinstance(error, dict) else error)
             raise Problem("%s: %s: %s%s" %
                           (self.url, what, text,
-                           next((more for words, more in MEANINGS if words in text), "")))
+                           next((explanation for words, explanation in EXPLANATIONS
+                                 if words in text), "")))
         return answer
 
     def batch_of(self, name):
         """The number of the newest batch of that name, or None."""
-        found = [b for b in listed(self.ask("query_batches", False), "batch") if b["name"] == name]
-        return int(found[-1]["id"]) if found else None
+        batches = [b for b in element_list(self.ask("query_batches", False), "batch")
+                   if b["name"] == name]
+        return int(batches[-1]["id"]) if batches else None
 
     def fetch(self, unit, path):
-        """Downloads the valid result of a unit to `path`. False: the server has deleted it. BOINC's
-        page accepts the key only in the address, so that it is in the web server's log."""
+        """Downloads the valid result of a unit to `path`. Returns False if the server has deleted
+        it. BOINC's page accepts the key only as a part of the address, which is in the server's
+        log."""
         query = urllib.parse.urlencode({"cmd": "workunit_file", "wu_name": unit, "file_num": 0,
                                         "auth_str": self.key})
         try:
@@ -132,7 +135,7 @@ class Server:
         return True
 
 
-def listed(answer, tag):
+def element_list(answer, tag):
     """The elements `tag` of an answer as a list; BOINC's module gives one element without a
     list."""
     found = answer.get(tag, [])
@@ -180,7 +183,7 @@ class Submission:
             self.note(request=request, quorum=options.quorum,
                       units=[[unit_of(p), digest_of(p)] for p in paths], batch=None,
                       submitted=False,
-                      until=int(time.time()) + KEPT)
+                      until=int(time.time()) + KEEP_SECONDS)
         elif self.state["request"] != request:
             raise Problem("%s: has another submission: give another --output" % self.folder)
 
@@ -199,32 +202,32 @@ def input_template(template, numbers, options):
 
 
 def upload(server, submission):
-    """Uploads the files of units, those that the server does not have. No batch is given, since
-    some servers lack a table for that; and always the same time `until`, since some servers refuse
-    a later one for a file that they have."""
-    some, size, until = [], 0, submission.state["until"]
+    """Uploads those files of units that the server does not have. No batch is given, since some
+    servers lack a table for batches. The time `until` is always the same, since some servers refuse
+    a later time for a file that they have."""
+    names, size, until = [], 0, submission.state["until"]
     units = [name for name, _digest in submission.state["units"]]
     for i, name in enumerate(units):
-        some.append(name)
+        names.append(name)
         size += os.path.getsize(submission.unit(name))
         following = os.path.getsize(submission.unit(units[i + 1])) if i + 1 < len(
-            units) else MOST_BYTES
-        if len(some) == MOST_FILES or size + following > MOST_BYTES:
-            server.ask("upload_files", [submission.unit(n) for n in some],
-                       [n + ".zip" for n in some], 0, until)
-            some, size = [], 0
+            units) else MAX_BYTES
+        if len(names) == MAX_FILES or size + following > MAX_BYTES:
+            server.ask("upload_files", [submission.unit(n) for n in names],
+                       [n + ".zip" for n in names], 0, until)
+            names, size = [], 0
         print_progress("%d of %d work units uploaded" % (i + 1, len(units)))
 
 
 def print_progress(text):
-    """On a terminal, replaces the line that was printed before."""
+    """On a terminal, prints the text in place of the last line."""
     if sys.stdout.isatty():
         print("\r%s\x1b[K" % text, end="", flush=True)
 
 
 def submit(server, submission, options):
     """Uploads the files and creates all jobs of the batch in one call."""
-    templates = [part_of_kit(TEMPLATES, "texcell_%s.xml" % side) for side in ("in", "out")]
+    templates = [find_kit_file(TEMPLATES, "texcell_%s.xml" % side) for side in ("in", "out")]
     if None in templates:
         raise Problem("%s: has no templates next to it" % HERE)
     units = [name for name, _digest in submission.state["units"]]
@@ -249,8 +252,9 @@ def submit(server, submission, options):
 
 
 def fetch_results(server, submission, jobs):
-    """(results that are here, units that failed, results that the server has no more)."""
-    here, failed, gone = 0, 0, []
+    """Downloads results. Returns (number of results in the folder, number of units that failed,
+    names of units whose results the server has deleted)."""
+    fetched, failed, deleted = 0, 0, []
     for job in jobs:
         name, path = job["name"], submission.result(job["name"])
         if not NAME.match(name):
@@ -258,20 +262,21 @@ def fetch_results(server, submission, jobs):
         if job.get("status") == "error":
             failed += 1
         elif os.path.exists(path) or int(job["canonical_instance_id"]) and server.fetch(name, path):
-            here += 1
+            fetched += 1
         elif int(job["canonical_instance_id"]):
-            gone.append(name)
-    return here, failed, gone
+            deleted.append(name)
+    return fetched, failed, deleted
 
 
-def follow(server, submission, options):
-    """Fetches results until no more will come, or with --no-wait once. Returns whether nothing
-    failed; with --no-wait, True if results are still to come."""
-    batch, shown, problems = submission.state["batch"], None, 0
+def fetch_until_complete(server, submission, options):
+    """Fetches results until the batch is complete or, with --no-wait, once. Returns whether nothing
+    failed; with --no-wait, also True if the batch is not complete."""
+    batch, last_text, problems = submission.state["batch"], None, 0
     while True:
         try:
             answer = server.ask("query_batch", batch, False, True)
-            here, failed, gone = fetch_results(server, submission, listed(answer, "job"))
+            fetched, failed, deleted = fetch_results(server, submission,
+                                                     element_list(answer, "job"))
             problems = 0
         except Problem as problem:
             problems += problem.code == TRY_LATER
@@ -281,19 +286,19 @@ def follow(server, submission, options):
             time.sleep(options.every)
             continue
         n = len(submission.state["units"])
-        text = "%s: %d of %d results are here%s" % (options.name, here, n,
+        text = "%s: %d of %d results are here%s" % (options.name, fetched, n,
                                                     ", %d units failed" % failed if failed else "")
-        if text != shown:
+        if text != last_text:
             print(text, flush=True)
-            shown = text
-        if gone:
+            last_text = text
+        if deleted:
             raise Problem("%s: the server has deleted %d results, such as that of %s: ask its "
                           "admin for the data set"
-                          % (options.name, len(gone), gone[0]))
+                          % (options.name, len(deleted), deleted[0]))
         if int(answer["state"]) >= COMPLETE:
-            if here + failed == n:
+            if fetched + failed == n:
                 server.ask("retire_batch", batch)
-            return here == n
+            return fetched == n
         if options.no_wait:
             return True
         time.sleep(options.every)
@@ -309,7 +314,7 @@ def batch_named(server, name):
 
 def show_status(server, name):
     answer = server.ask("query_batch", batch_named(server, name), False, True)
-    jobs = listed(answer, "job")
+    jobs = element_list(answer, "job")
     print("%-10s %d units" % (name, len(jobs)))
     for word, status in (("waiting", "queued"), ("out", "in_progress"), ("valid", "done"),
                          ("failed", "error")):
@@ -320,9 +325,9 @@ def main(options):
     options.max_memory = 0
     if options.dry_run and not (options.cancel or options.status):
         with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
-            checked_numbers(part_of_kit(TEMPLATES, "texcell_out.xml"), options, texcell_wu(),
+            checked_numbers(find_kit_file(TEMPLATES, "texcell_out.xml"), options, texcell_wu(),
                             pack_all(texcell_wu(), options, folder)[0])
-        print(total_of(options))
+        print(dry_run_total(options))
         return 0
     server = Server(options)
     if options.status:
@@ -330,12 +335,12 @@ def main(options):
         return 0
     if options.cancel:
         batch = batch_named(server, options.cancel)
-        jobs = listed(server.ask("query_batch", batch, False, True), "job")
+        jobs = element_list(server.ask("query_batch", batch, False, True), "job")
         what = "%d work units" % sum(job.get("status") not in ("done", "error") for job in jobs)
         if options.dry_run:
             print("dry run: %s: would cancel %s" % (options.cancel, what))
             return 0
-        if not agreed("%s: cancel %s?" % (options.cancel, what), options.yes):
+        if not ask_user("%s: cancel %s?" % (options.cancel, what), options.yes):
             print("nothing was cancelled")
             return 1
         server.ask("abort_batch", batch)
@@ -349,4 +354,4 @@ def main(options):
             print("note: " + changed, file=sys.stderr)
         if not submission.state["submitted"]:
             submit(server, submission, options)
-        return 0 if follow(server, submission, options) and not changed else 2
+        return 0 if fetch_until_complete(server, submission, options) and not changed else 2

@@ -4,13 +4,13 @@ import json
 import os
 import sqlite3
 
-from texcell_project import Problem, USAGE, naming, read_file, write_file
+from texcell_project import Problem, USAGE, naming_file, read_file, write_file
 from texcell_units import digest_of
 
 
 def settle_quorum(options, stored):
     """Sets options.quorum and options.targets. The quorum of a submission never changes. stored:
-    that of its first call, or None in the first call."""
+    the quorum of its first call, or None in the first call."""
     if stored is not None and options.quorum not in (None, stored):
         raise Problem("%s: was submitted with --quorum %d, and all its units have that: leave "
                       "--quorum out, or give another --name"
@@ -23,8 +23,8 @@ def settle_quorum(options, stored):
 
 
 class Submissions:
-    """The SQLite database of all units that were ever submitted: their digests and states. Every
-    change is on the disk when its function returns."""
+    """The SQLite database of all units that were ever submitted, with their digests and states.
+    Every change is on the disk when the method that makes it returns."""
     STATES = ("packed", "creating", "created", "cancelled")
 
     @staticmethod
@@ -34,7 +34,7 @@ class Submissions:
     def __init__(self, project):
         self.path = self.path_in(project)
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        with naming(self.path):
+        with naming_file(self.path):
             self.open()
 
     def open(self):
@@ -50,13 +50,13 @@ class Submissions:
                         "units(submission, number)")
 
     def request(self, name):
-        """What was requested under this name, a dictionary; None: no such submission."""
+        """The request that was submitted under this name, a dictionary; None if there is none."""
         row = self.db.execute("SELECT request FROM submissions WHERE name = ?", (name,)).fetchone()
         return row and json.loads(row[0])
 
     def refuse_case(self, name):
-        """Refuses a name that differs from another submission's only in upper and lower case, which
-        BOINC's database takes for the same."""
+        """Refuses a name that differs from another submission's only in upper and lower case:
+        BOINC's database treats such names as equal."""
         row = self.db.execute("SELECT name FROM submissions WHERE name = ?1 COLLATE NOCASE "
                               "AND name != ?1", (name,)).fetchone()
         if row:

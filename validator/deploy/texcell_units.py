@@ -1,4 +1,5 @@
-"""Packs work units, and estimates what each takes: what texcell-submit does before it submits."""
+"""Packs work units, and estimates the resources that each needs; texcell-submit does both before it
+submits."""
 import contextlib
 import glob
 import gzip
@@ -14,59 +15,61 @@ from texcell_project import Problem, TRY_LATER, read_file, run, write_file
 
 MIB = 1 << 20
 DAY = 86400
-# Results beyond the first ones that a job may have, wrong or lost, before it is given up.
-# create_work's own limits equal the number of first results: one lost result would end the job.
+# How many results, wrong or lost, a job may have in addition to the first ones before it fails.
+# With create_work's own limits, which equal the number of first results, one lost result would end
+# a job.
 MORE_RESULTS = 6
 # As <max_threads> in plan_classes.xml.
-MOST_THREADS = 4
+MAX_THREADS = 4
 # Operations of a unit of suitable size (--for): an hour of a core of 5 GFLOPS; half an hour of a
-# GPU, which does a hundredth of 20 TFLOPS, as plan_classes.xml expects.
+# GPU, assumed to compute at a hundredth of 20 TFLOPS, as in plan_classes.xml.
 SIZES = {"cpu": 3600 * 5e9, "gpu": 1800 * 2e11}
-MOST_ITEMS = 100000     # the largest N of pack --split
+MAX_ITEMS = 100000     # the largest N of pack --split
 UNIT_BYTES = 256 * MIB  # the largest unit that --for makes: a client downloads it at once
-PICTURES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".btf", ".tf8", ".lsm",
-            ".stk", ".nii", ".nii.gz")
-SHORT = 900             # seconds: a dry run warns if its units take less on average
+PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".tif", ".tiff", ".btf", ".tf8",
+                   ".lsm", ".stk", ".nii", ".nii.gz")
+SHORT_SECONDS = 900     # a dry run warns if its units take less on average
 # Credit of one operation: BOINC gives 200 for a day of 1 GFLOPS.
 CREDIT = 200 / (DAY * 1e9)
 
 
 # --- verifying ------------------------------------------------------------------------
 
-# Assumed by --accept-loss: the share of hosts that forge one item of each result, and the number of
-# results that a host computes.
+# Assumptions of --accept-loss: the share of hosts that forge one item of each result, and the
+# number of results that a host computes.
 FORGERS, RESULTS_OF_HOST = 0.01, 100
 
 
 def share_for_loss(loss):
-    """The share of a result's items to compute again, so that no more than the share `loss` of all
-    results stays wrong, if all results of a host that was caught are computed again: of the hosts
-    that forge, (1 - share) ** RESULTS_OF_HOST are not caught."""
+    """The share of each result's items that must be computed again so that at most the share `loss`
+    of all results stays wrong. Assumes that all results of a host that was caught are computed
+    again. Of the hosts that forge, the share (1 - share) ** RESULTS_OF_HOST is not caught."""
     return 1 - min(1.0, loss / FORGERS) ** (1 / RESULTS_OF_HOST)
 
 
-# --- what a unit takes ------------------------------------------------------------------
+# --- the resources of a unit --------------------------------------------------------------
 
-# The keys of texcell-wu show --needs that are used here.
-NEEDED = {"items", "operations", "pixels", "row_bytes", "memory_bytes", "thread_bytes",
-          "device_bytes", "state_bytes",
-          "output_bytes", "most_rows_bytes", "taken_rows_bytes"}
+# The keys in the output of texcell-wu show --needs that are used here.
+NEEDED_KEYS = {"items", "operations", "pixels", "row_bytes", "memory_bytes", "thread_bytes",
+               "device_bytes", "state_bytes",
+               "output_bytes", "most_rows_bytes", "taken_rows_bytes"}
 
 
 def estimate(needs, deadline_days):
-    """create_work's numbers from those of `texcell-wu show --needs`.
+    """Computes the numbers for create_work from those of `texcell-wu show --needs`.
 
     rsc_fpops_est: an operation of the plan is one floating-point operation of the client's
     Whetstone benchmark; 1e10, two seconds, are for start and end. rsc_fpops_bound ends only tasks
     that never end by themselves: it is far larger, as a GPU's speed is a guess. delay_bound gives
-    enough time to a core of 1 GFLOPS that computes one hour in seven. rsc_memory_bound: as many
-    threads as a plan class gives, or a device, since a job is for all app versions. rsc_disk_bound:
-    checkpoint and result, each with the temporary file that replaces it, and a row of a table (a
-    region, a point) for 16 pixels. Numbers are rounded up to steps (2% of operations, 16 MiB), so
-    that many units have the same numbers and are created together."""
+    enough time to a core of 1 GFLOPS that computes one hour in seven. rsc_memory_bound is for the
+    most threads of a plan class, or for a device, since a job is for all app versions.
+    rsc_disk_bound is for checkpoint and result, each with the temporary file that replaces it; a
+    result is assumed to have a row of a table (a region, a point) for every 16 pixels. Numbers are
+    rounded up to steps (2% of operations, 16 MiB), so that many units have the same numbers and are
+    created together."""
     rows = needs["pixels"] // 16 * needs["row_bytes"]
     fpops = 1.02 ** math.ceil(math.log(1e10 + needs["operations"], 1.02))
-    memory = needs["memory_bytes"] + max(MOST_THREADS * needs["thread_bytes"],
+    memory = needs["memory_bytes"] + max(MAX_THREADS * needs["thread_bytes"],
                                          needs["device_bytes"]) + 64 * MIB
     disk = 2 * (needs["state_bytes"] + needs["output_bytes"] + rows) + 100 * MIB
     days = deadline_days if deadline_days is not None else max(7.0, 7 * fpops / 1e9 / DAY)
@@ -80,16 +83,16 @@ def estimate(needs, deadline_days):
     }
 
 
-def needs_of(texcell_wu, units):
+def read_needs(texcell_wu, units):
     """The numbers that `texcell-wu show --needs` prints for each unit."""
     code, text = run([texcell_wu, "show", "--needs"] + units)
     if code != 0:
         raise Problem(text.rpartition("texcell-wu: error: ")[2].strip())
-    found = [json.loads(line) for line in text.splitlines()]
-    if not all(NEEDED.issubset(needs) for needs in found):
+    needs_list = [json.loads(line) for line in text.splitlines()]
+    if not all(NEEDED_KEYS.issubset(needs) for needs in needs_list):
         raise Problem("%s: is of another texcell than this program: build it, and give "
                       "texcell-deploy again" % texcell_wu)
-    return found
+    return needs_list
 
 
 def read_template(path, element, name):
@@ -125,25 +128,26 @@ def duration(seconds):
 
 
 def checked_numbers(template, options, texcell_wu, units):
-    """[create_work's numbers] of work unit files; a unit that cannot be computed or validated is an
-    error. Prints a line for each unit."""
-    most = largest_upload(template)
-    found = []
-    for unit, needs in zip(units, needs_of(texcell_wu, units)):
+    """[numbers for create_work] of work unit files, one element for each. Prints a line for each
+    unit. Fails if a unit cannot be computed or validated."""
+    max_upload = largest_upload(template)
+    all_numbers = []
+    for unit, needs in zip(units, read_needs(texcell_wu, units)):
         numbers = estimate(needs, options.deadline_days)
-        taken, computing = (options.max_memory * MIB or needs["taken_rows_bytes"],
-                            needs["memory_bytes"] + needs["thread_bytes"])
-        if options.max_memory and computing > taken:
+        allowed, needed = (options.max_memory * MIB or needs["taken_rows_bytes"],
+                           needs["memory_bytes"] + needs["thread_bytes"])
+        if options.max_memory and needed > allowed:
             raise Problem("%s: to compute an item again takes %d MiB, and the server may take %d: "
                           "raise texcell-deploy --max-memory"
-                          % (os.path.basename(unit), computing // MIB + 1, taken // MIB))
-        if needs["most_rows_bytes"] > taken:
+                          % (os.path.basename(unit), needed // MIB + 1, allowed // MIB))
+        if needs["most_rows_bytes"] > allowed:
             raise Problem("%s: an item that is all noise would have a table of %d MiB, of which "
                           "the server reads %d: set min_area or min_voxels to 16 or more, or raise "
                           "texcell-deploy --max-memory"
-                          % (os.path.basename(unit), needs["most_rows_bytes"] // MIB, taken // MIB))
+                          % (os.path.basename(unit), needs["most_rows_bytes"] // MIB,
+                             allowed // MIB))
         result = needs["output_bytes"] + needs["pixels"] // 16 * needs["row_bytes"]
-        if result > most:
+        if result > max_upload:
             raise Problem("%s: its result may have %d bytes, more than <max_nbytes> of "
                           "templates/texcell_out.xml: raise that, or put fewer items into a "
                           "unit (--split)" % (os.path.basename(unit), result))
@@ -151,19 +155,19 @@ def checked_numbers(template, options, texcell_wu, units):
             os.path.basename(unit), needs["items"], "" if needs["items"] == 1 else "s",
             duration(float(numbers["rsc_fpops_est"]) / 5e9),
             ", ".join("%s %s" % pair for pair in numbers.items())))
-        found.append(numbers)
+        all_numbers.append(numbers)
         options.fewest = min(options.fewest, needs["items"])
         options.seconds.append(float(numbers["rsc_fpops_est"]) / 5e9)
-    return found
+    return all_numbers
 
 
-def total_of(options):
-    """The last lines of a dry run: the total, and a note if the units are small compared to what
-    each costs hosts and server."""
+def dry_run_total(options):
+    """The last lines of a dry run: the total, and a note if the units are so small that hosts and
+    server spend too much on each."""
     n, seconds = len(options.seconds), sum(options.seconds)
     text = "dry run: nothing was created: %d work units, about %s of a core" % (n,
                                                                                 duration(seconds))
-    if n > 1 and seconds / n < SHORT:
+    if n > 1 and seconds / n < SHORT_SECONDS:
         text += ("\nnote: a unit takes %s: put more into each, so that it takes half an hour or "
                  "longer (--for cpu, or a larger --split)" % duration(seconds / n))
     return text
@@ -188,54 +192,55 @@ def pack(texcell_wu, words, name, inputs, folder, quiet=False):
     return sorted(glob.glob(os.path.join(glob.escape(folder), "*.zip")), key=lambda p: (len(p), p))
 
 
-def files_of(inputs):
-    """(path of a file, its path relative to the input folder, or None for an input that is a
-    file)."""
+def list_files(inputs):
+    """Yields (path, relative path) of each file. The relative path is that within the input folder,
+    or None if the input is a file."""
     for path in inputs:
         if not os.path.isdir(path):
             yield path, None
         for folder, folders, names in os.walk(path):
             folders.sort()
-            found = (os.path.join(folder, name) for name in sorted(names) if name[0] != ".")
-            yield from ((file, os.path.relpath(file, path)) for file in found)
+            paths = (os.path.join(folder, name) for name in sorted(names) if name[0] != ".")
+            yield from ((file, os.path.relpath(file, path)) for file in paths)
 
 
-def pictures_of(options):
+def stat_pictures(options):
     """{path: size and time, as bytes} of all files that are packed."""
-    found, recursive = {}, "--recursive" in options.pack
-    for path, inner in files_of(options.inputs +
-                                [p for p in (options.params, options.mask, options.labels) if p]):
-        if inner is None or inner.lower().endswith(PICTURES) and (recursive or os.sep not in inner):
+    pictures, recursive = {}, "--recursive" in options.pack
+    for path, inner in list_files(options.inputs +
+                                  [p for p in (options.params, options.mask, options.labels) if p]):
+        if inner is None or (inner.lower().endswith(PICTURE_ENDINGS) and
+                             (recursive or os.sep not in inner)):
             with contextlib.suppress(OSError):
                 info = os.stat(path)
-                found[os.fsencode(os.path.abspath(path))] = b"%d %d" % (info.st_size,
-                                                                        info.st_mtime_ns)
-    return found
+                pictures[os.fsencode(os.path.abspath(path))] = b"%d %d" % (info.st_size,
+                                                                           info.st_mtime_ns)
+    return pictures
 
 
 def note_pictures(options, folder):
     """Records the pictures' sizes and times, before they are packed."""
-    lines = (b"%s %s\0" % (what, path) for path, what in pictures_of(options).items())
+    lines = (b"%s %s\0" % (what, path) for path, what in stat_pictures(options).items())
     write_file(os.path.join(folder, "pictures.gz"), gzip.compress(b"".join(lines)))
 
 
 def changed_pictures(options, folder):
-    """A message if pictures were added or changed since note_pictures, which were therefore not
+    """A message if pictures were added or changed since note_pictures, so that they are not
     submitted; else None."""
     try:
         lines = gzip.decompress(read_file(os.path.join(folder, "pictures.gz"))).split(b"\0")[:-1]
     except (OSError, EOFError):         # not in a backup
         return None
-    then, now = {}, pictures_of(options)
+    recorded, current = {}, stat_pictures(options)
     for size, when, path in (line.split(b" ", 2) for line in lines):
-        then[path] = size + b" " + when
-    new, gone = now.keys() - then.keys(), len(then.keys() - now.keys())
-    changed = {path for path in now.keys() & then.keys() if now[path] != then[path]}
-    if not new and not changed:
+        recorded[path] = size + b" " + when
+    added, deleted = current.keys() - recorded.keys(), len(recorded.keys() - current.keys())
+    changed = {path for path in current.keys() & recorded.keys() if current[path] != recorded[path]}
+    if not added and not changed:
         return None
     return ("%s: files were changed after they were packed: %d new, %d changed, %d gone; none of "
             "that is submitted, such as %s: give another --name"
-            % (options.name, len(new), len(changed), gone, os.fsdecode(min(new | changed))))
+            % (options.name, len(added), len(changed), deleted, os.fsdecode(min(added | changed))))
 
 
 def link_or_copy(path, target):
@@ -246,42 +251,42 @@ def link_or_copy(path, target):
         shutil.copyfile(path, target)
 
 
-def items_of_size(texcell_wu, options):
-    """(number of items that make a unit of the requested size, judging by the first picture;
-    whether there are fewer than that because of the bytes to download)."""
-    inputs = [(options.inputs[0], None)] if "--stack" in options.pack else files_of(options.inputs)
-    reason = Problem("there is no picture to go by: give --split")
+def items_per_unit(texcell_wu, options):
+    """(number of items in a unit of the requested size, estimated from the first picture; whether
+    the number is limited by the bytes to download)."""
+    inputs = ([(options.inputs[0], None)] if "--stack" in options.pack
+              else list_files(options.inputs))
+    problem_found = Problem("there is no picture to go by: give --split")
     for path, inner in inputs:
         with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
-            alone = path
+            single_input = path
             try:
                 # a picture in a folder is packed with its path within it, by which its mask is
                 # found; a file that is no picture is skipped
                 if inner is not None:
-                    alone = os.path.join(folder, "input")
-                    os.makedirs(os.path.dirname(os.path.join(alone, inner)))
-                    link_or_copy(path, os.path.join(alone, inner))
-                unit, = pack(texcell_wu, options.pack, "one", [alone], folder,
+                    single_input = os.path.join(folder, "input")
+                    os.makedirs(os.path.dirname(os.path.join(single_input, inner)))
+                    link_or_copy(path, os.path.join(single_input, inner))
+                unit, = pack(texcell_wu, options.pack, "one", [single_input], folder,
                              quiet=inner is not None)
             except (Problem, OSError) as problem:
                 if inner is None and "--skip-bad" not in options.pack:
                     raise
-                reason = Problem(str(problem).replace(alone,
-                                                      os.path.dirname(path) if inner else path),
-                                 getattr(problem, "code", TRY_LATER))
+                text = str(problem).replace(single_input, os.path.dirname(path) if inner else path)
+                problem_found = Problem(text, getattr(problem, "code", TRY_LATER))
                 continue
-            by_time = round(SIZES[options.size] / max(1.0, needs_of(texcell_wu,
-                                                                    [unit])[0]["operations"]))
+            by_time = round(SIZES[options.size] / max(1.0, read_needs(texcell_wu,
+                                                                      [unit])[0]["operations"]))
             by_bytes = UNIT_BYTES // os.path.getsize(unit)
-            return max(1, min(MOST_ITEMS, by_time, by_bytes)), by_bytes < min(MOST_ITEMS, by_time)
-    raise reason
+            return max(1, min(MAX_ITEMS, by_time, by_bytes)), by_bytes < min(MAX_ITEMS, by_time)
+    raise problem_found
 
 
 def pack_all(texcell_wu, options, folder):
     """Packs all inputs; returns (paths of the units, the options of pack)."""
     words = list(options.pack)
     if options.size and "--split" not in words:
-        n, large = items_of_size(texcell_wu, options)
+        n, large = items_per_unit(texcell_wu, options)
         print("--for %s: %d item%s a unit%s" % (options.size, n, "" if n == 1 else "s",
                                                 ", for a download of about %d MiB" %
                                                 (UNIT_BYTES // MIB) if large else ""))

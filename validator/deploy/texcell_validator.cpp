@@ -1,7 +1,8 @@
 /*
- * BOINC's script_validator starts a script for each result; this validator starts the scripts of
- * --init_script and --compare_script once, with --many, and writes them a line for each result, or
- * for two (texcell-validate --help). texcell_validator.mk links it with BOINC's validator.
+ * A validator for BOINC. BOINC's script_validator starts a script for each result; this one starts
+ * the scripts of --init_script and --compare_script once, with --many, and writes a line to them
+ * for each result, or pair of results (texcell-validate --help). texcell_validator.mk links it with
+ * BOINC's validator.
  */
 #include <algorithm>
 #include <cerrno>
@@ -46,13 +47,13 @@ class Script
         return !path.empty();
     }
 
-    // Returns the exit code that the script answers for these files (paths separated by tabs). If
-    // the script has ended, which it should not, it is started once more.
+    // Sends these files (paths separated by tabs) to the script, and returns the exit code that it
+    // answers. If the script has ended, which it should not, it is started once more.
     int ask(const std::string &files)
     {
         int code = 0;
 
-        if (!answered(files, code) && !(start() && answered(files, code))) {
+        if (!read_answer(files, code) && !(start() && read_answer(files, code))) {
             log_messages.printf(MSG_CRITICAL, "%s does not answer\n", path.c_str());
             exit(1); // nothing was decided; bin/start --cron starts the validator again
         }
@@ -62,69 +63,70 @@ class Script
   private:
     std::string path;
     pid_t child = -1;
-    FILE *to = NULL, *from = NULL;
+    FILE *script_input = NULL, *script_output = NULL;
 
     bool start()
     {
-        int there[2], back[2];
+        int input_pipe[2], output_pipe[2];
 
-        if (to != NULL) {
-            fclose(to);
-            fclose(from);
-            to = from = NULL;
+        if (script_input != NULL) {
+            fclose(script_input);
+            fclose(script_output);
+            script_input = script_output = NULL;
             waitpid(child, NULL, 0);
         }
         // O_CLOEXEC: the other script must not inherit these ends, or this one would not end with
         // this process.
-        if (pipe2(there, O_CLOEXEC) != 0 || pipe2(back, O_CLOEXEC) != 0)
+        if (pipe2(input_pipe, O_CLOEXEC) != 0 || pipe2(output_pipe, O_CLOEXEC) != 0)
             return false;
         child = fork();
         if (child == 0) {
             signal(SIGPIPE, SIG_DFL);
-            dup2(there[0], 0);
-            dup2(back[1], 1);
+            dup2(input_pipe[0], 0);
+            dup2(output_pipe[1], 1);
             execl(path.c_str(), path.c_str(), "--many", (char *)NULL);
             _exit(127);
         }
-        close(there[0]);
-        close(back[1]);
-        to = fdopen(there[1], "w");
-        from = fdopen(back[0], "r");
-        return child > 0 && to != NULL && from != NULL;
+        close(input_pipe[0]);
+        close(output_pipe[1]);
+        script_input = fdopen(input_pipe[1], "w");
+        script_output = fdopen(output_pipe[0], "r");
+        return child > 0 && script_input != NULL && script_output != NULL;
     }
 
-    bool answered(const std::string &files, int &code)
+    bool read_answer(const std::string &files, int &code)
     {
         char line[32];
 
-        return fprintf(to, "%s\n", files.c_str()) > 0 && fflush(to) == 0 &&
-               fgets(line, sizeof line, from) != NULL && sscanf(line, "%d", &code) == 1;
+        return fprintf(script_input, "%s\n", files.c_str()) > 0 && fflush(script_input) == 0 &&
+               fgets(line, sizeof line, script_output) != NULL && sscanf(line, "%d", &code) == 1;
     }
 };
 
 Script init, compare;
 
-// --- what the database gets for a unit ----------------------------------------------------------
+// --- statements for the database ----------------------------------------------------------------
 
 // BOINC's validator gives hosts and users their credit before it records that a result is valid, in
 // separate statements; it logs those that fail, and goes on. So its statements are collected here,
 // and executed when the unit is decided: in one transaction, which waits for the disk once; with
 // the rows in the same order for all units; and again as a whole if the database ended the
 // transaction because of another one.
-unsigned long unit_id = 0;       // the unit that is being decided; 0: none
-std::vector<std::string> writes; // the collected statements
+unsigned long unit_id = 0;                   // the unit that is being decided; 0: none
+std::vector<std::string> statements_of_unit; // the collected statements
 MYSQL *connection = NULL;
 
-RESULT judged;            // the result that init_result was last called for, unless canonical
-std::vector<RESULT> lost; // results of the unit that cannot be judged, since the server lost their
-                          // uploads, or that of the canonical result
-int target = 0;           // target_nresults of the unit before BOINC's validator changed it
-double restored = 0;      // when texcell-backup restored the database; 0: never
+RESULT last_result; // the result that init_result was last called for, unless canonical
+std::vector<RESULT> lost_results; // results of the unit that cannot be judged, since the server
+                                  // lost their uploads, or that of the canonical result
+int original_target = 0;          // target_nresults of the unit before BOINC's validator changed it
+double restore_time = 0;          // when texcell-backup restored the database; 0: never
 const char *const RESTORED = "../texcell/restored"; // the file with that time
 
-// TRIES: how often a transaction is tried; the others are MariaDB's error numbers.
+enum { TRIES = 100 }; // how often a transaction is tried
 
-enum { TRIES = 100, LOCK_WAIT_TIMEOUT = 1205, DEADLOCK = 1213, DUPLICATE = 1062 };
+// MariaDB's error numbers.
+enum { LOCK_WAIT_TIMEOUT = 1205, DEADLOCK = 1213, DUPLICATE = 1062 };
 
 bool begins_with(const std::string &text, const char *start)
 {
@@ -144,9 +146,9 @@ bool precedes(const std::string &a, const std::string &b)
     return row_of(a) < row_of(b);
 }
 
-// Changes a statement that sets host_app_version.consecutive_valid, so that it does not undo a
-// reset to 0 by another validator since this one read the value.
-void keep_distrust(std::string &sql)
+// Changes a statement that sets host_app_version.consecutive_valid: if another validator has reset
+// the value to 0 since this one read it, the statement must not undo that.
+void preserve_reset(std::string &sql)
 {
     const std::string column = "consecutive_valid=";
     const size_t at = sql.find(column);
@@ -161,7 +163,7 @@ void keep_distrust(std::string &sql)
 // Changes a statement that sets an average credit to compute BOINC's update_average() in SQL, from
 // the row as it is when the statement is executed: another validator may have added credit since
 // this one read the row. A row without an average yet gets the value that BOINC computed.
-void keep_average(std::string &sql)
+void use_sql_average(std::string &sql)
 {
     static const std::regex written("total(_credit|)=total\\1\\+([^,]*), expavg\\1=([^,]*), "
                                     "expavg_time=([^, ]*)");
@@ -189,9 +191,9 @@ void begin()
     if (unit_id == g_wup->id)
         return;
     unit_id = g_wup->id;
-    target = g_wup->target_nresults;
-    writes.clear();
-    lost.clear();
+    original_target = g_wup->target_nresults;
+    statements_of_unit.clear();
+    lost_results.clear();
 }
 
 // Appends the paths of the result's files to `files`, separated by tabs. Returns 0 if the scripts
@@ -224,16 +226,16 @@ extern "C" int __wrap_mysql_query(MYSQL *mysql, const char *sql)
         (!begins_with(text, "update ") && !begins_with(text, "insert ")))
         return __real_mysql_query(mysql, sql);
     connection = mysql;
-    writes.push_back(text);
-    keep_distrust(writes.back());
-    keep_average(writes.back());
+    statements_of_unit.push_back(text);
+    preserve_reset(statements_of_unit.back());
+    use_sql_average(statements_of_unit.back());
     return 0;
 }
 
 extern "C" my_ulonglong __real_mysql_affected_rows(MYSQL *mysql);
 extern "C" my_ulonglong __wrap_mysql_affected_rows(MYSQL *mysql)
 {
-    return unit_id != 0 && !writes.empty() ? 1 : __real_mysql_affected_rows(mysql);
+    return unit_id != 0 && !statements_of_unit.empty() ? 1 : __real_mysql_affected_rows(mysql);
 }
 
 // Executes the collected statements in a transaction. Returns 0, or MariaDB's error number of the
@@ -242,7 +244,7 @@ static unsigned write_all()
 {
     std::vector<std::string> statements = { "START TRANSACTION" };
 
-    statements.insert(statements.end(), writes.begin(), writes.end());
+    statements.insert(statements.end(), statements_of_unit.begin(), statements_of_unit.end());
     statements.push_back("COMMIT");
     for (const std::string &sql : statements) {
         if (__real_mysql_query(connection, sql.c_str()) == 0)
@@ -258,12 +260,12 @@ static unsigned write_all()
     return 0;
 }
 
-// Writes the unit. If that fails, nothing of it is written, and this process exits: the validator
-// that is started next decides on the unit again. (If the connection was lost, the COMMIT may have
-// been executed.)
+// Writes the unit. If that fails, nothing is written, and this process exits; the validator that is
+// started next decides on the unit again. (If the connection was lost, the COMMIT may have been
+// executed.)
 static void write_unit()
 {
-    std::stable_sort(writes.begin(), writes.end(), precedes);
+    std::stable_sort(statements_of_unit.begin(), statements_of_unit.end(), precedes);
     for (int i = 0; i < TRIES; i++) {
         const unsigned error = write_all();
         if (error == 0)
@@ -286,15 +288,15 @@ extern "C" int NAMED(__wrap_, UPDATE)(DB_VALIDATOR_ITEM_SET *set, WORKUNIT &unit
 {
     if (unit_id != unit.id) // no result of this unit was judged
         return NAMED(__real_, UPDATE)(set, unit);
-    for (RESULT &result : lost) {
+    for (RESULT &result : lost_results) {
         // This counts neither as an error of the host nor as a copy: the transitioner makes
         // another.
         result.outcome = RESULT_OUTCOME_CLIENT_DETACHED;
         result.validate_state = VALIDATE_STATE_NO_CHECK;
         set->update_result(result);
     }
-    if (unit.canonical_resultid == 0 && (!lost.empty() || unit.error_mask != 0)) {
-        unit.target_nresults = target;
+    if (unit.canonical_resultid == 0 && (!lost_results.empty() || unit.error_mask != 0)) {
+        unit.target_nresults = original_target;
         unit.transition_time = time(NULL);
     }
     const int retval = NAMED(__real_, UPDATE)(set, unit);
@@ -311,17 +313,17 @@ static bool is_gone(const std::string &path)
            access(path.substr(0, path.rfind('/')).c_str(), R_OK | X_OK) == 0;
 }
 
-// Checks what the scripts cannot know: VAL_RESULT_TRANSIENT_ERROR if the result cannot be judged
-// because of a fault of the server; else 0.
-static int look_at_unit(const RESULT &result, const std::string &upload)
+// Checks for faults that the scripts cannot see. Returns VAL_RESULT_TRANSIENT_ERROR if the result
+// cannot be judged because of a fault of the server, else 0.
+static int check_unit_files(const RESULT &result, const std::string &upload)
 {
     char unit[4096];
     const std::string name = std::string(g_wup->name) + ".zip";
 
-    if (result.sent_time < restored && is_gone(upload)) {
+    if (result.sent_time < restore_time && is_gone(upload)) {
         log_messages.printf(MSG_NORMAL, "[RESULT#%lu %s] the server lost it\n",
                             (unsigned long)result.id, result.name);
-        lost.push_back(judged);
+        lost_results.push_back(last_result);
         return VAL_RESULT_TRANSIENT_ERROR;
     }
     if (dir_hier_path(name.c_str(), config.download_dir, config.uldl_dir_fanout, unit) == 0 &&
@@ -337,8 +339,8 @@ int validate_handler_init(int argc, char **argv)
     FILE *const file = fopen(RESTORED, "r");
 
     if (file != NULL) {
-        if (fscanf(file, "%lf", &restored) != 1)
-            restored = 0;
+        if (fscanf(file, "%lf", &restore_time) != 1)
+            restore_time = 0;
         fclose(file);
     }
     srandom(getpid());
@@ -366,7 +368,7 @@ int init_result(const RESULT &result, void *&)
 
     begin();
     if (result.id != g_wup->canonical_resultid)
-        judged = result;
+        last_result = result;
     // Work of BOINC's remote job submission has no credit yet: it gets that of texcell-submit, 200
     // for a day of 1 GFLOPS. Credit is rounded to multiples of 1/1024, so that all sums are exact.
     if (g_wup->canonical_credit == 0)
@@ -374,7 +376,7 @@ int init_result(const RESULT &result, void *&)
     g_wup->canonical_credit = std::max(1.0, std::round(g_wup->canonical_credit * 1024)) / 1024;
     int retval = add_file(result, files);
     if (retval == 0)
-        retval = look_at_unit(result, files);
+        retval = check_unit_files(result, files);
     const int code = retval != 0 ? 0 : init.ask(files);
 
     if (code != 0)
