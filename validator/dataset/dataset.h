@@ -132,11 +132,11 @@ tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *k
                      const char *reason, char **kept, tc_err *err);
 
 /* Deletes a unit of this name, with all rows of its items, from the data set; records it in the
- * table `refused`, once for each of its names; and prints these names, one a line. Sets *there to
- * whether there was such a unit. As several units may have the same name, it must be called until
- * *there is false. */
-tc_status val_take_out(const val_dataset *ds, const char *name, const char *why, const char *folder,
-                       bool *there, tc_err *err);
+ * table `refused`, once for each of its names; and prints these names, one a line. Sets *was_found
+ * to whether there was such a unit. As several units may have the same name, it must be called
+ * until *was_found is false. */
+tc_status val_delete_unit(const val_dataset *ds, const char *name, const char *why,
+                          const char *folder, bool *was_found, tc_err *err);
 
 /* A work unit that failed and that BOINC will not send again: the arguments of script_assimilator
  * --error. */

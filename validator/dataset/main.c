@@ -234,10 +234,10 @@ static tc_status store_given_result(int argc, char **argv, tc_err *err)
     if (status == TC_OK)
         print_stored(&s, stored);
     if (status == TC_NO_MATCH) {
-        tc_err again = { "" };
+        tc_err refusal_error = { "" };
 
-        if (record_refusal(&s, "conflict", err->message, &again) != TC_OK)
-            *err = again;
+        if (record_refusal(&s, "conflict", err->message, &refusal_error) != TC_OK)
+            *err = refusal_error;
     }
     return status;
 }
@@ -345,15 +345,15 @@ static tc_status confine_script(const upload_work *w, tc_err *err)
                                 .accepted = w->o->accepted,
                                 .private = w->private };
     TC_AUTOFREE char *const folder = tc_folder_of(w->o->db);
-    const os_place more[] = { { w->s->folder, OS_MAY_WRITE },
-                              { folder, OS_MAY_LIST },
-                              { .may = OS_MAY_NOTHING } };
+    const os_place other_places[] = { { w->s->folder, OS_MAY_WRITE },
+                                      { folder, OS_MAY_LIST },
+                                      { .may = OS_MAY_NOTHING } };
 
     if (folder == NULL)
         return tc_no_memory(err, w->o->db);
     (void)wu_make_folder(w->s->folder, NULL); /* a failure matters only if a file is to be kept */
-    return val_confine_uploads(&places, &w->o->args[1], 1, more, OS_CALLS_MAKE | OS_CALLS_LOCK,
-                               err);
+    return val_confine_uploads(&places, &w->o->args[1], 1, other_places,
+                               OS_CALLS_MAKE | OS_CALLS_LOCK, err);
 }
 
 /* Stores the upload, in a child process; returns the exit code. */
@@ -486,7 +486,7 @@ static tc_status forget(int argc, char **argv, tc_err *err)
         bool was_found = true;
 
         for (int n_deleted = 0; was_found; n_deleted++) {
-            return_if_error(val_take_out(&ds, o.args[i], o.why, store, &was_found, err));
+            return_if_error(val_delete_unit(&ds, o.args[i], o.why, store, &was_found, err));
             if (!was_found && n_deleted == 0) {
                 fprintf(stderr, PROGRAM ": note: %s: is not in the data set\n",
                         tc_plain(o.args[i]));

@@ -1,5 +1,7 @@
-/* Records what the data set does not store: results that were refused, units that were deleted
- * again, and work units that failed. Copies of refused files are kept. */
+/*
+ * Records what the data set does not store: results that were refused, units that were deleted
+ * again, and work units that failed. Copies of refused files are kept.
+ */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -170,8 +172,8 @@ static void remove_copy(const char *folder, const char *copy_path)
     free(path);
 }
 
-tc_status val_take_out(const val_dataset *ds, const char *name, const char *why, const char *folder,
-                       bool *there, tc_err *err)
+tc_status val_delete_unit(const val_dataset *ds, const char *name, const char *why,
+                          const char *folder, bool *was_found, tc_err *err)
 {
     char *copy_path = NULL;
     int64_t unit = 0;
@@ -185,7 +187,7 @@ tc_status val_take_out(const val_dataset *ds, const char *name, const char *why,
     if (status == TC_OK)
         remove_copy(folder, copy_path);
     sqlite3_free(copy_path);
-    *there = unit != 0;
+    *was_found = unit != 0;
     return status;
 }
 

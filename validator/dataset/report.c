@@ -1,7 +1,9 @@
-/* Writes the data set as an HTML page: progress, refused results with their reasons, the newest
+/*
+ * Writes the data set as an HTML page: progress, refused results with their reasons, the newest
  * items, and histograms. The page is one file, so that a cron job can publish it. It shows nothing
  * about hosts and users (the data set has nothing about them) and no folder of the server, and
- * names are escaped. */
+ * names are escaped.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -355,16 +357,17 @@ static tc_status put_picture(report_writer *r, const wu_result_file *file, const
 
 /* Writes the first picture that a kept result has of an item. If the file cannot be read, nothing
  * is written, since files may have been moved. */
-static tc_status put_item_picture(report_writer *r, const char *kept, const char *item, tc_err *err)
+static tc_status put_item_picture(report_writer *r, const char *file_name, const char *item,
+                                  tc_err *err)
 {
     enum { MOST_BYTES = 1 << 28 };
     wu_result_file file = { 0 };
     tc_status status = TC_OK;
-    char *const path = wu_path_in(r->store, kept, "");
+    char *const path = wu_path_in(r->store, file_name, "");
     if (path == NULL)
-        return tc_no_memory(err, kept);
-    const bool good =
-        os_last_part(kept) == kept && wu_result_file_open(path, NULL, &file, NULL) == TC_OK;
+        return tc_no_memory(err, file_name);
+    const bool good = os_last_part(file_name) == file_name &&
+                      wu_result_file_open(path, NULL, &file, NULL) == TC_OK;
     for (size_t i = 0; good && status == TC_OK && i < file.n_declared; i++) {
         size_t index;
         int ok = 1;

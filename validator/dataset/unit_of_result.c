@@ -1,6 +1,8 @@
-/* Makes a work unit without pictures from the description that its result contains. BOINC's
+/*
+ * Makes a work unit without pictures from the description that its result contains. BOINC's
  * assimilator passes only the result: the description must be consistent, and agree with the
- * result's arrays. */
+ * result's arrays.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

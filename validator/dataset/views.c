@@ -150,10 +150,10 @@ static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
 /* Makes one wide view. It is for those rows of the table of groups whose keys except the last are
  * equal, and whose last keys are in one block of t->keys_per_view values: for example,
  * glcm_wide_L64 has the distances 1 to 25, and glcm_wide_L64_d26 has 26 to 50. group: the first of
- * these rows; on return, the first row of the next view. Sets *more to whether there is such a row.
- */
-static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names, bool *more,
-                           tc_err *err)
+ * these rows; on return, the first row of the next view. Sets *has_next to whether there is such a
+ * row. */
+static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names,
+                           bool *has_next, tc_err *err)
 {
     const int last = (int)t->n_keys - 1;
     const int64_t block = (sqlite3_column_int64(group, last) - 1) / t->keys_per_view;
@@ -172,8 +172,8 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     sqlite3_str_appendall(sql, "\" AS SELECT items.id AS item, items.name AS name");
     for (bool same = true; status == TC_OK && same;) {
         status = add_group(t, group, names, sql, joins, err);
-        *more = val_sql_next(t->ds, group, &status, err);
-        same = *more && (sqlite3_column_int64(group, last) - 1) / t->keys_per_view == block;
+        *has_next = val_sql_next(t->ds, group, &status, err);
+        same = *has_next && (sqlite3_column_int64(group, last) - 1) / t->keys_per_view == block;
         for (int i = 0; same && i < last; i++)
             same = sqlite3_column_int64(group, i) == key[i];
     }
@@ -205,8 +205,8 @@ static tc_status make_all_wide(cut_table *t, tc_err *err)
     status = val_sql_prepare(t->ds, &groups, err, "SELECT * FROM \"%w_groups\" ORDER BY %.*s",
                              t->name, (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
     sqlite3_reset(names);
-    for (bool more = val_sql_next(t->ds, groups, &status, err); status == TC_OK && more;)
-        status = make_wide(t, groups, names, &more, err);
+    for (bool has_next = val_sql_next(t->ds, groups, &status, err); status == TC_OK && has_next;)
+        status = make_wide(t, groups, names, &has_next, err);
     return status;
 }
 

@@ -100,9 +100,9 @@ static bool split_walk(rings *r, uint32_t label, uint32_t nx)
     bool good = true;
     for (size_t i = 0; i < r->n_walk && good; i++) {
         const corner c = r->walk[i];
-        uint32_t *const place = &r->walk_index[(size_t)c.y * (nx + (size_t)1) + (size_t)c.x];
-        if (*place != 0) {
-            const size_t from = *place - 1;
+        uint32_t *const corner_index = &r->walk_index[(size_t)c.y * (nx + (size_t)1) + (size_t)c.x];
+        if (*corner_index != 0) {
+            const size_t from = *corner_index - 1;
             good = add_ring(r, label, from, n);
             for (; n > from + 1; n--) {
                 const corner removed = r->walk[n - 1];
@@ -110,7 +110,7 @@ static bool split_walk(rings *r, uint32_t label, uint32_t nx)
             }
         } else {
             r->walk[n++] = c;
-            *place = (uint32_t)n;
+            *corner_index = (uint32_t)n;
         }
     }
     if (n > 0)

@@ -156,18 +156,18 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
         wu_item_title_of(images->items[item].name, images->items[item].source);
     char name[2 * WU_MAX_NAME];
     TC_AUTO(wu_pixels_free) wu_pixels px = { .nx = 0 };
-    view all = { .first = -1e9, .last = 1e9 }, views[MAX_SLICES];
+    view whole_view = { .first = -1e9, .last = 1e9 }, views[MAX_SLICES];
     return_if_error(wu_item_load(images, item, &px, err));
-    grey_range(&px, &all.lo, &all.hi);
-    all.z1 = px.nz;
+    grey_range(&px, &whole_view.lo, &whole_view.hi);
+    whole_view.z1 = px.nz;
     snprintf(name, sizeof name, "%s_%s", table, title.text);
-    return_if_error(write_views(&all, 1, 1, &px, p, item, folder, name, err));
+    return_if_error(write_views(&whole_view, 1, 1, &px, p, item, folder, name, err));
     ++*written;
     if (px.nz > 1) {
         const uint32_t n = px.nz < MAX_SLICES ? px.nz : MAX_SLICES;
         for (uint32_t i = 0; i < n; i++) {
             const uint32_t z = (uint32_t)((uint64_t)i * (px.nz - 1) / (n - 1));
-            views[i] = all;
+            views[i] = whole_view;
             views[i].z0 = z;
             views[i].z1 = z + 1;
             views[i].first = i == 0 ? -1e9 : (views[i - 1].z0 + z) / 2.0;

@@ -98,9 +98,9 @@ bool wu_has_one_colour(const an_survey *survey, char *text, size_t size)
     }; /* a colour counts as the only one if it is at least MUCH times the sum of the other two,
           which may differ from 0 because of JPEG or a scale bar */
     static const char *const names[3] = { "red", "green", "blue" };
-    const uint64_t all = survey->rgb[0] + survey->rgb[1] + survey->rgb[2];
+    const uint64_t sum = survey->rgb[0] + survey->rgb[1] + survey->rgb[2];
     for (size_t c = 0; c < 3; c++)
-        if (all > 0 && survey->rgb[c] >= MUCH * (all - survey->rgb[c])) {
+        if (sum > 0 && survey->rgb[c] >= MUCH * (sum - survey->rgb[c])) {
             snprintf(text, size,
                      "has only %s, of which the grey value, (R+G+B)/3, is a third: --channel %s "
                      "uses all of it",

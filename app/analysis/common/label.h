@@ -1,11 +1,13 @@
-/* Labels the connected components of a binary picture, run by run (a run is a series of equal
+/*
+ * Labels the connected components of a binary picture, run by run (a run is a series of equal
  * pixels in a row). Every run gets a number, its id: the id of a touching run in the row above,
  * otherwise a new one. A union-find over the ids records which of them belong to one component. Ids
  * ascend in raster order, so the smallest id of a component is that of its first pixel.
  *
  * The picture is divided into bands of rows. One thread labels a band, with ids from a range of
  * the band's own; then bands are joined along their common borders (seams), by any number of
- * threads. */
+ * threads.
+ */
 #ifndef AN_LABEL_H
 #define AN_LABEL_H
 

@@ -219,30 +219,30 @@ static tc_status cross_plateaus(const ws_map *m, ws_list *lists, size_t n_lists,
                                 const tc_poll *poll, tc_err *err)
 {
     const steps w = steps_of(&m->shape);
-    ws_list now = { .n = 0 }, next = { .n = 0 };
+    ws_list current = { .n = 0 }, next = { .n = 0 };
     tc_status status = TC_OK;
 
     for (size_t k = 0; status == TC_OK && k < n_lists; k++)
         status = settle_pixels(m, &lists[k], poll, err);
     for (size_t k = 0; k < n_lists; k++) {
         if (status == TC_OK)
-            status = enter_plateaus(m, &w, &lists[k], &now, poll, err);
+            status = enter_plateaus(m, &w, &lists[k], &current, poll, err);
         free(lists[k].pixels);
         lists[k].pixels = NULL;
         lists[k].n_pixels = lists[k].pixel_room = 0;
     }
-    while (status == TC_OK && (now.n_pixels > 0 || now.no_memory)) {
+    while (status == TC_OK && (current.n_pixels > 0 || current.no_memory)) {
         ws_list previous;
 
-        status = settle_pixels(m, &now, poll, err);
+        status = settle_pixels(m, &current, poll, err);
         if (status == TC_OK)
-            status = enter_plateaus(m, &w, &now, &next, poll, err);
-        previous = now;
-        now = next;
+            status = enter_plateaus(m, &w, &current, &next, poll, err);
+        previous = current;
+        current = next;
         next = previous;
         next.n_pixels = 0;
     }
-    ws_list_drop(&now);
+    ws_list_drop(&current);
     ws_list_drop(&next);
     return status;
 }
@@ -434,24 +434,24 @@ static void saddle_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list
 }
 
 /* Moves the saddles of all lists to one. */
-static tc_status gather_saddles(ws_list *lists, size_t n_lists, ws_list *all, const tc_poll *poll,
-                                tc_err *err)
+static tc_status gather_saddles(ws_list *lists, size_t n_lists, ws_list *gathered,
+                                const tc_poll *poll, tc_err *err)
 {
     tc_status status = TC_OK;
     size_t n = 0;
 
     for (size_t k = 0; k < n_lists; k++)
         n += lists[k].n;
-    all->saddles = os_zeroed((n + 1) * sizeof *all->saddles);
-    if (all->saddles == NULL)
+    gathered->saddles = os_zeroed((n + 1) * sizeof *gathered->saddles);
+    if (gathered->saddles == NULL)
         return tc_no_memory(err, "the saddles");
     for (size_t k = 0; k < n_lists; k++) {
         ws_list *const p = &lists[k];
 
         for (size_t i = 0, end; status == TC_OK && i < p->n; i = end, status = tc_ask(poll, err)) {
             end = tc_block_end(i, p->n);
-            memcpy(all->saddles + all->n, p->saddles + i, (end - i) * sizeof *p->saddles);
-            all->n += end - i;
+            memcpy(gathered->saddles + gathered->n, p->saddles + i, (end - i) * sizeof *p->saddles);
+            gathered->n += end - i;
         }
         ws_list_drop(p);
     }
@@ -468,13 +468,15 @@ static int32_t maximum_of(int32_t *up, int32_t i)
     return i;
 }
 
-/* Joins maxima at those saddles where m->apart is false. all: sorted, the highest saddles first. */
-static tc_status join_maxima(const ws_map *m, const ws_list *all, const tc_poll *poll, tc_err *err)
+/* Joins maxima at those saddles where m->apart is false. saddles: sorted, the highest saddles
+ * first. */
+static tc_status join_maxima(const ws_map *m, const ws_list *saddles, const tc_poll *poll,
+                             tc_err *err)
 {
     const uint32_t *const height = m->height;
 
-    for (size_t i = 0; i < all->n; i++) {
-        const ws_saddle *const s = &all->saddles[i];
+    for (size_t i = 0; i < saddles->n; i++) {
+        const ws_saddle *const s = &saddles->saddles[i];
         const int32_t a = maximum_of(m->up, s->a), b = maximum_of(m->up, s->b);
         const bool a_higher = height[a] > height[b] || (height[a] == height[b] && a < b);
         const int32_t low = a_higher ? b : a, high = a_higher ? a : b;

@@ -42,20 +42,21 @@ TC_INLINE int ws_is_within(const ws_shape *s, tc_i32 x, tc_i32 y, tc_i32 z)
 TC_INLINE tc_i32 ws_highest(TC_GLOBAL const tc_u32 *height, const ws_shape *s, tc_i32 x, tc_i32 y,
                             tc_i32 z, int plateaus)
 {
-    const tc_i32 here = (z * s->ny + y) * s->nx + x;
-    tc_i32 best = here;
-    tc_u32 most = height[here];
+    const tc_i32 start = (z * s->ny + y) * s->nx + x;
+    tc_i32 best = start;
+    tc_u32 most = height[start];
 
     for (int dz = -s->depth; dz <= s->depth; dz++)
         for (int dy = -1; dy <= 1; dy++)
             for (int dx = -1; dx <= 1; dx++) {
-                const tc_i32 there = here + (dz * s->ny + dy) * s->nx + dx;
+                const tc_i32 neighbour = start + (dz * s->ny + dy) * s->nx + dx;
 
                 if (!ws_is_step(dx, dy, dz, s->corners) || !ws_is_within(s, x + dx, y + dy, z + dz))
                     continue;
-                if (height[there] > most || (height[there] == most && !plateaus && there < best)) {
-                    best = there;
-                    most = height[there];
+                if (height[neighbour] > most ||
+                    (height[neighbour] == most && !plateaus && neighbour < best)) {
+                    best = neighbour;
+                    most = height[neighbour];
                 }
             }
     return best;

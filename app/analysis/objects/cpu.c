@@ -1,4 +1,5 @@
-/* objects: the CPU backend. A small object is measured completely by one thread. A large object, or
+/*
+ * objects: the CPU backend. A small object is measured completely by one thread. A large object, or
  * one that was begun before a checkpoint, is measured by all threads together: each processes some
  * of its runs. In both cases a step takes about a tenth of a second.
  */

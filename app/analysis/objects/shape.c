@@ -230,7 +230,8 @@ static int64_t euler_number(const uint64_t *windows, int dims)
 
 /* --- surface --------------------------------------------------------------------------------- */
 
-/* Marching cubes (Lorensen and Cline 1987). Where a face of a window is ambiguous, its voxels that
+/*
+ * Marching cubes (Lorensen and Cline 1987). Where a face of a window is ambiguous, its voxels that
  * are in the object are joined. A window of 2 x 2 x 2 voxel centres has 12 edges; the surface
  * crosses an edge in its middle. These points have letters: a to d on the edges along x (at y, z =
  * 0 0, 1 0, 0 1, 1 1), e to h on those along y (at x, z), i to l on those along z (at x, y); m is
@@ -448,9 +449,9 @@ static uint32_t root_of(uint32_t *parent, uint32_t i)
  * above are represented, as other pieces cannot get further runs. */
 static void end_row(obj_outline *h)
 {
-    const obj_run *const above = h->row[0], *const here = h->row[1];
+    const obj_run *const previous = h->row[0], *const current = h->row[1];
     const size_t n_above = h->n_row[0], n = h->n_row[1];
-    const bool next = n > 0 && n_above > 0 && OBJ_RUN_Y(here[0]) == OBJ_RUN_Y(above[0]) + 1;
+    const bool next = n > 0 && n_above > 0 && OBJ_RUN_Y(current[0]) == OBJ_RUN_Y(previous[0]) + 1;
     size_t a = 0;
 
     /* Nodes of the union-find: first the pieces of the row above by their number, then this row's
@@ -459,9 +460,10 @@ static void end_row(obj_outline *h)
         h->parent[i] = (uint32_t)i;
     h->pieces += n;
     for (size_t i = 0; i < n && next; i++) {
-        while (a < n_above && OBJ_RUN_X1(above[a]) + 1 < OBJ_RUN_X0(here[i]))
+        while (a < n_above && OBJ_RUN_X1(previous[a]) + 1 < OBJ_RUN_X0(current[i]))
             a++;
-        for (size_t k = a; k < n_above && OBJ_RUN_X0(above[k]) <= OBJ_RUN_X1(here[i]) + 1; k++) {
+        for (size_t k = a; k < n_above && OBJ_RUN_X0(previous[k]) <= OBJ_RUN_X1(current[i]) + 1;
+             k++) {
             const uint32_t r = root_of(h->parent, h->piece[0][k]),
                            s = root_of(h->parent, (uint32_t)(n_above + i));
 

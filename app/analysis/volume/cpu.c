@@ -138,8 +138,8 @@ tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err)
  * that. */
 static int32_t label_of(const vol_worker *w, int32_t node)
 {
-    const int32_t link = uf_load(&w->stack.nodes[node]), at = -(link < 0) & (~link ^ node);
-    int32_t v = uf_load(&w->stack.nodes[at ^ node]);
+    const int32_t link = uf_load(&w->stack.nodes[node]), toggle = -(link < 0) & (~link ^ node);
+    int32_t v = uf_load(&w->stack.nodes[toggle ^ node]);
 
     while (v < 0)
         v = uf_load(&w->stack.nodes[~v]);

@@ -1,8 +1,10 @@
-/* volume: joins the runs of non-membrane voxels into connected components. A row is an array of
+/*
+ * volume: joins the runs of non-membrane voxels into connected components. A row is an array of
  * bits, in words of 64 voxels; a run is a series of ones in a row. The node of a run in the
  * union-find is that of its first voxel. Two runs of neighbouring rows overlap in a segment of
  * voxels; the segments of a word are found by bit operations, and then one union is done for each.
- * Rows are numbered through all slices. */
+ * Rows are numbered through all slices.
+ */
 #include <assert.h>
 #include <string.h>
 

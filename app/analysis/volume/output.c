@@ -266,9 +266,10 @@ static void fill_totals(const wu_item *item, const vol_state *state, const vol_c
     *(double *)wu_output_data(out, "volume") = vol_volume(item, (int64_t)inside);
 }
 
-static const wu_axis box = { .n = 6,
-                             .words = (const char *const[]){ "z0", "y0", "x0", "z1", "y1", "x1" } },
-                     place = { .n = 3, .words = (const char *const[]){ "z", "y", "x" } };
+static const wu_axis bbox_axis = { .n = 6,
+                                   .words = (const char *const[]){ "z0", "y0", "x0", "z1", "y1",
+                                                                   "x1" } },
+                     position_axis = { .n = 3, .words = (const char *const[]){ "z", "y", "x" } };
 
 tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
@@ -288,9 +289,10 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
         { "cell_label", WU_I64, WU_KEY, "cells", .title = "label" },
         { "cell_voxels", WU_I64, WU_VALUE, "cells", "voxels", .unit = "voxel" },
         { "cell_volume", WU_F64, WU_VALUE, "cells", "volume", .unit = "um^3" },
-        { "cell_bbox", WU_I64, WU_VALUE, "cells", "bbox", "voxel", .n_axes = 1, .axes = { box } },
+        { "cell_bbox", WU_I64, WU_VALUE, "cells", "bbox", "voxel", .n_axes = 1,
+          .axes = { bbox_axis } },
         { "cell_centroid", WU_F64, WU_VALUE, "cells", "centroid", "voxel", .n_axes = 1,
-          .axes = { place } },
+          .axes = { position_axis } },
         { "cell_border", WU_BOOL, WU_VALUE, "cells", .title = "border" },
         { "labels_{item}", WU_I32, WU_LABELS, "cells", .title = "cells" },
     };

@@ -142,15 +142,16 @@ static void turn_in_stack(const cpu_worker *w, uint32_t *turned, uint32_t z, uin
     const voting_tables *const t = &w->tables;
 
     for (uint32_t y = y0; y < y1; y++, turned += w->s.nx) {
-        const size_t at = ((size_t)z * w->s.ny + y) * w->s.nx;
+        const size_t row_start = ((size_t)z * w->s.ny + y) * w->s.nx;
 
         for (size_t x = x0; x < x1; x++) {
-            const uint32_t voter = w->voters[at + x];
+            const uint32_t voter = w->voters[row_start + x];
 
-            turned[x] = VOTING_WEIGHT(voter) == 0
-                            ? voter
-                            : voting_turned(&w->s.shape, voter, (tc_i32)z, (tc_i32)y, (tc_i32)x,
-                                            w->votes + at + x, t->spans, t->rows, t->dir_of_offset);
+            turned[x] =
+                VOTING_WEIGHT(voter) == 0
+                    ? voter
+                    : voting_turned(&w->s.shape, voter, (tc_i32)z, (tc_i32)y, (tc_i32)x,
+                                    w->votes + row_start + x, t->spans, t->rows, t->dir_of_offset);
         }
     }
 }

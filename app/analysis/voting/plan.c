@@ -590,13 +590,13 @@ static const an_selftest selftests[] = {
 static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     uint32_t votes = voting_votes_const(state)[voxel];
-    uint8_t found = 0;
+    uint8_t value = 0;
 
     (void)work;
     /* A logarithm of the votes, with eight values for each power of two. */
     for (; votes > 15; votes >>= 1)
-        found = (uint8_t)(found + 8);
-    return (uint8_t)(found + (votes > 8 ? votes - 8 : 0));
+        value = (uint8_t)(value + 8);
+    return (uint8_t)(value + (votes > 8 ? votes - 8 : 0));
 }
 
 const an_analysis an_voting = { .name = "voting",

@@ -17,7 +17,7 @@ static bool is_voter(const voting_scheme *s, uint32_t value)
 static tc_status check_planes(const an_work *work, const voting_scheme *s, uint64_t done,
                               const uint32_t *votes, const uint32_t *voters, tc_err *err)
 {
-    const bool all = done == s->chunks;
+    const bool is_complete = done == s->chunks;
     size_t reblurred = 0; /* pixels of the second plane that are blurred again */
     voting_phase phase;
     uint64_t band;
@@ -25,10 +25,10 @@ static tc_status check_planes(const an_work *work, const voting_scheme *s, uint6
     int round;
     tc_status status = TC_OK;
 
-    voting_chunk_at(s, all ? done - 1 : done, &phase, &round, &band);
+    voting_chunk_at(s, is_complete ? done - 1 : done, &phase, &round, &band);
     voting_band_rows(s, band, &z, &y0, &y1);
     if (phase == VOTING_REBLUR)
-        reblurred = all ? s->n : ((size_t)z * s->ny + y0) * s->nx;
+        reblurred = is_complete ? s->n : ((size_t)z * s->ny + y0) * s->nx;
     for (size_t i = 0, end; status == TC_OK && i < s->n;) {
         bool good = true;
 
