@@ -47,8 +47,7 @@ typedef struct an_plan {
     uint64_t memory_bytes;
     uint64_t thread_bytes; /* additional memory for each further thread */
     uint64_t device_bytes; /* additional memory of the host if a device is used */
-    uint64_t
-        most_rows; /* the greatest number of rows of the item's table; 0: its number of pixels */
+    uint64_t most_rows; /* greatest number of rows of the item's table; 0: its number of pixels */
     /* All operations, for BOINC's rsc_fpops_est: the sum of those of the chunks and of open_flops
      * to write_flops. */
     double flops;

@@ -10,8 +10,7 @@
 typedef struct wu_label_grid {
     uint32_t nx, ny;
     const uint32_t *label; /* [ny][nx]; 0: no region */
-    bool
-        *traced; /* [ny][nx], false at first: the outline along the pixel's upper side was traced */
+    bool *traced; /* [ny][nx], false at first: the outline at the pixel's upper side was traced */
 } wu_label_grid;
 
 /* A function of this type is called for each corner of an outline. (x, y): the corner's position in

@@ -15,7 +15,7 @@ enum {
     PARTS = 1,             /* number of parts for each thread */
     PART_PIXELS = 1 << 16, /* greatest number of pixels in a part; a row never has more */
     LABELS = 1 << 21,      /* greatest number of labels that a call of place_all_runs processes */
-    LONG_RUN = 16          /* runs are stored if they have at least this many pixels on average */
+    LONG_RUN = 16          /* runs are stored if the picture has this many pixels for each run */
 };
 /* A step ends after this time, in seconds. */
 static const double STEP_SECONDS = 0.05;

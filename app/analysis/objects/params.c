@@ -15,9 +15,8 @@ const an_param obj_parameters[] = {
       .help = "Number of grey levels of the texture." },
     { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges,
       .word = FIELD(range), .initial = "object", .unit = "grey values",
-      .help = "Grey values [lo,hi] that are mapped to the levels; object: from each object's least "
-              "to its greatest; image: from the least to the greatest of all pixels; type: all "
-              "that the item's bits allow." },
+      .help = "Grey values [lo,hi] mapped to the levels; object: each object's least to greatest; "
+              "image: least to greatest of all pixels; type: all that the item's bits allow." },
     { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1,
       .max = OBJ_MAX_DISTANCE, .initial = "[1]", .unit = "pixels",
       .help = "How far apart the two pixels of a pair are, along each axis of its direction." },

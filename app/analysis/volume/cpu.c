@@ -345,10 +345,10 @@ static const vol_work other_phases[VOL_PHASES] = {
 };
 
 /* The functions of the phases from VOL_ASCEND to VOL_COPY. */
-static const vol_work *const watershed_phases[] = { &vol_uphill, &vol_uphill, &vol_uphill,
-                                                    &vol_uphill, &vol_uphill, &vol_uphill,
-                                                    &vol_clear,  &vol_first,  &vol_firsts,
-                                                    &vol_name,   &vol_label,  &vol_copy };
+static const vol_work *const watershed_phases[] = {
+    &vol_uphill, &vol_uphill, &vol_uphill,      &vol_uphill,       &vol_uphill, &vol_uphill,
+    &vol_clear,  &vol_first,  &vol_count_first, &vol_number_cells, &vol_label,  &vol_copy
+};
 
 /* Whether only a watershed has this phase. */
 static bool is_watershed_phase(vol_phase phase)

@@ -37,9 +37,9 @@ typedef struct vol_worker {
     ws_list *lists; /* watershed: [threads], the list that each thread fills */
     size_t saddles; /* watershed: the number of saddles found so far */
     int32_t *cells_before; /* [bands + 1]: the number of cells before each band */
-    uint32_t
-        *sizes; /* [cells]: the cell's number of voxels, and a bit if it is at the border; after
-                   VOL_SIZES its new label, or 0 if it is left out. NULL without that phase */
+    /* [cells]: the cell's number of voxels, and a bit if it is at the border; after VOL_SIZES, its
+     * new label, or 0 if it is left out. NULL without that phase. */
+    uint32_t *sizes;
     int32_t cells;
     size_t slab_rows; /* rows of a slab that a device labelled; 0: it labelled none */
     vol_phase phase;
@@ -88,6 +88,7 @@ tc_status vol_memory(const an_work *work, an_plan *plan, tc_err *err);
 tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err);
 /* watershed.c: the phases of a watershed. vol_uphill is for VOL_ASCEND to VOL_SADDLES; the others
  * have the names of their phases. */
-extern const vol_work vol_uphill, vol_clear, vol_first, vol_firsts, vol_name, vol_label, vol_copy;
+extern const vol_work vol_uphill, vol_clear, vol_first, vol_count_first, vol_number_cells,
+    vol_label, vol_copy;
 
 #endif

@@ -42,8 +42,8 @@ static void watershed_costs(const vol_params *p, double *costs)
     costs[VOL_SADDLES] = rough ? 350 : (p->corners ? 95 : 60) * neighbours;
     costs[VOL_CLEAR] = 2;
     costs[VOL_FIRST] = rough ? 50 : 25;
-    costs[VOL_FIRSTS] = 4;
-    costs[VOL_NAME] = 5;
+    costs[VOL_COUNT_FIRST] = 4;
+    costs[VOL_NUMBER_CELLS] = 5;
     costs[VOL_LABEL] = rough ? 20 : 11;
     costs[VOL_COPY] = 1.5;
 }

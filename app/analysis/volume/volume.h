@@ -63,27 +63,27 @@ typedef enum vol_phase {
     VOL_BLUR,      /* filters along x and y, for repair, smooth and a watershed's heights */
     VOL_BLUR_Z,    /* filters along z */
     /* Parts of the watershed, as in ws_part: */
-    VOL_ASCEND,    /* finds each voxel's highest neighbour */
-    VOL_EDGES,     /* finds the ways out of plateaus */
-    VOL_FLAT,      /* makes nodes of the voxels of plateaus that are maxima */
-    VOL_FLAT_JOIN, /* joins the nodes of each of these plateaus */
-    VOL_TOPS,      /* finds the regional maximum that each voxel leads to */
-    VOL_SADDLES,   /* finds the highest saddle of each two maxima; then joins maxima */
-    VOL_CLEAR,     /* clears the plane of the heights, which are no longer needed */
-    VOL_FIRST,     /* finds the first voxel of each cell */
-    VOL_FIRSTS,    /* counts these first voxels in each band */
-    VOL_NAME,      /* numbers the cells */
-    VOL_LABEL,     /* makes the labels of all voxels, in the plane of directions */
-    VOL_COPY,      /* copies the labels to the state */
-    VOL_BANDS,     /* finds the components within each band of rows */
-    VOL_SEAMS,     /* joins the components across the bands' borders */
-    VOL_COUNT,     /* counts the roots in each band; each cell has one root */
-    VOL_NUMBER,    /* numbers the cells */
-    VOL_PAINT,     /* labels all voxels */
-    VOL_BIAS,      /* counts the voxels that a repair took from the inside */
-    VOL_SIZES,     /* counts the voxels of the cells; only if cells may be left out */
-    VOL_LAST,      /* leaves out cells by size or border, and replaces the -1 of the outside after a
-                      repair */
+    VOL_ASCEND,       /* finds each voxel's highest neighbour */
+    VOL_EDGES,        /* finds the ways out of plateaus */
+    VOL_FLAT,         /* makes nodes of the voxels of plateaus that are maxima */
+    VOL_FLAT_JOIN,    /* joins the nodes of each of these plateaus */
+    VOL_TOPS,         /* finds the regional maximum that each voxel leads to */
+    VOL_SADDLES,      /* finds the highest saddle of each two maxima; then joins maxima */
+    VOL_CLEAR,        /* clears the plane of the heights, which are no longer needed */
+    VOL_FIRST,        /* finds the first voxel of each cell */
+    VOL_COUNT_FIRST,  /* counts these first voxels in each band */
+    VOL_NUMBER_CELLS, /* numbers the cells */
+    VOL_LABEL,        /* makes the labels of all voxels, in the plane of directions */
+    VOL_COPY,         /* copies the labels to the state */
+    VOL_BANDS,        /* finds the components within each band of rows */
+    VOL_SEAMS,        /* joins the components across the bands' borders */
+    VOL_COUNT,        /* counts the roots in each band; each cell has one root */
+    VOL_NUMBER,       /* numbers the cells */
+    VOL_PAINT,        /* labels all voxels */
+    VOL_BIAS,         /* counts the voxels that a repair took from the inside */
+    VOL_SIZES,        /* counts the voxels of the cells; only if cells may be left out */
+    VOL_LAST, /* leaves out cells by size or border, and replaces the -1 of the outside after a
+                 repair */
     VOL_PHASES
 } vol_phase;
 

@@ -50,7 +50,7 @@ static tc_status end_uphill(vol_worker *w, vol_state *state, tc_err *err)
 /* --- labels ---------------------------------------------------------------------------------- */
 
 /* Returns the nodes of all voxels. From VOL_CLEAR on they do not hold heights: the node of each
- * cell's maximum holds the index of the cell's first voxel, and from VOL_NAME on ~label. */
+ * cell's maximum holds the index of the cell's first voxel, and from VOL_NUMBER_CELLS on ~label. */
 static int32_t *plane_of(const vol_worker *w)
 {
     return w->stack.nodes + 1;
@@ -73,7 +73,7 @@ static bool is_of_cell(const void *user, size_t i)
     return w->params->fill || !vol_is_membrane(wu_grey(w->work->pixels, i), w->threshold);
 }
 
-static void first_band(vol_worker *w, size_t band, vol_scratch *s)
+static void find_first_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
 
@@ -82,7 +82,7 @@ static void first_band(vol_worker *w, size_t band, vol_scratch *s)
 }
 
 /* Counts the first voxels of cells in a band. */
-static void firsts_band(vol_worker *w, size_t band, vol_scratch *s)
+static void count_first_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
     int32_t n = 0;
@@ -93,7 +93,7 @@ static void firsts_band(vol_worker *w, size_t band, vol_scratch *s)
     w->cells_before[band + 1] = n;
 }
 
-static tc_status end_firsts(vol_worker *w, vol_state *state, tc_err *err)
+static tc_status end_count_first(vol_worker *w, vol_state *state, tc_err *err)
 {
     (void)err;
     w->cells_before[0] = 0;
@@ -105,7 +105,7 @@ static tc_status end_firsts(vol_worker *w, vol_state *state, tc_err *err)
 }
 
 /* Numbers the cells whose first voxels are in a band, in raster order of these voxels. */
-static void name_band(vol_worker *w, size_t band, vol_scratch *s)
+static void number_cells_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
     int32_t label = w->cells_before[band];
@@ -150,8 +150,8 @@ static void copy_band(vol_worker *w, size_t band, vol_scratch *s)
 
 const vol_work vol_uphill = { uphill_band, end_uphill };
 const vol_work vol_clear = { clear_band, NULL };
-const vol_work vol_first = { first_band, NULL };
-const vol_work vol_firsts = { firsts_band, end_firsts };
-const vol_work vol_name = { name_band, NULL };
+const vol_work vol_first = { find_first_band, NULL };
+const vol_work vol_count_first = { count_first_band, end_count_first };
+const vol_work vol_number_cells = { number_cells_band, NULL };
 const vol_work vol_label = { label_band, end_label };
 const vol_work vol_copy = { copy_band, vol_clear_first_node };

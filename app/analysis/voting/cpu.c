@@ -53,9 +53,8 @@ typedef struct band {
     uint32_t *sums; /* points to column 0 of the band's first row */
     size_t stride;  /* elements from one row to the next */
     int rows;
-    uint32_t x0, x1; /* half-open */
-    uint32_t voters_from,
-        voters_to; /* half-open: columns of the voters whose cones reach [x0, x1) */
+    uint32_t x0, x1;                 /* half-open */
+    uint32_t voters_from, voters_to; /* half-open: columns of voters whose cones reach x0 to x1 */
 } band;
 
 /* Adds the votes of one voter to the band. The voter is in column x, in row y counted from the
