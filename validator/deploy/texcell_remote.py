@@ -77,26 +77,26 @@ class Server:
                   % "".join(c if c.isprintable() else "?" for c in self.url), file=sys.stderr)
         self.server = boinc_submit.BOINC_SERVER(self.url, options.key, rpc_timeout=300)
 
-    def ask(self, what, *arguments):
+    def ask(self, function, *arguments):
         """Calls a function of BOINC's module; returns its answer, a dictionary."""
         try:
             # where it cannot parse an answer, the module prints it
             with contextlib.redirect_stdout(io.StringIO()):
-                answer = getattr(self.server, what)(*arguments)
+                answer = getattr(self.server, function)(*arguments)
         except ElementTree.ParseError as error:
-            raise Problem("%s: %s: %s: %s" % (self.url, what, NO_PROJECT, error), TRY_LATER)
+            raise Problem("%s: %s: %s: %s" % (self.url, function, NO_PROJECT, error), TRY_LATER)
         except (OSError, http.client.HTTPException) as error:
-            raise Problem("%s: %s: %s" % (self.url, what, getattr(error, "reason", error)),
+            raise Problem("%s: %s: %s" % (self.url, function, getattr(error, "reason", error)),
                           TRY_LATER)
-        element = EXPECTED_ELEMENTS.get(what) if answer or what != "query_batches" else None
+        element = EXPECTED_ELEMENTS.get(function) if answer or function != "query_batches" else None
         if not isinstance(answer,
                           dict) or element and element not in answer and "error" not in answer:
-            raise Problem("%s: %s: %s" % (self.url, what, NO_PROJECT), TRY_LATER)
+            raise Problem("%s: %s: %s" % (self.url, function, NO_PROJECT), TRY_LATER)
         if "error" in answer:
             error = answer["error"]
             text = str(error.get("error_msg") if isinstance(error, dict) else error)
             raise Problem("%s: %s: %s%s" %
-                          (self.url, what, text,
+                          (self.url, function, text,
                            next((explanation for words, explanation in EXPLANATIONS
                                  if words in text), "")))
         return answer
@@ -138,8 +138,8 @@ class Server:
 def element_list(answer, tag):
     """The elements `tag` of an answer as a list; BOINC's module gives one element without a
     list."""
-    found = answer.get(tag, [])
-    return found if isinstance(found, list) else [found]
+    value = answer.get(tag, [])
+    return value if isinstance(value, list) else [value]
 
 
 class Submission:
@@ -159,9 +159,9 @@ class Submission:
                               "give another --name and --output to submit anew"
                               % self.path)
 
-    def note(self, **what):
+    def note(self, **changes):
         """Changes the state and saves it."""
-        self.state = dict(self.state or {}, **what)
+        self.state = dict(self.state or {}, **changes)
         write_file(self.path, json.dumps(self.state).encode())
 
     def unit(self, name):
