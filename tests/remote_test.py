@@ -3,6 +3,7 @@ status, fetching results; a kill at any call to the server, after which the comm
 work that the server refuses, loses or deletes. The Python module boinc_submit is a stand-in, too,
 with the calls, arguments and answers of BOINC's."""
 import http.server
+import io
 import json
 import os
 import re
@@ -16,6 +17,9 @@ import numpy as np
 from PIL import Image
 
 from tap import SRC, TEXCELL, done, ok, run, scratch
+
+sys.path.insert(0, os.path.join(SRC, "validator", "deploy"))
+import texcell_remote                                            # noqa: E402
 
 SUBMIT = os.path.join(SRC, "validator", "deploy", "texcell-submit")
 TMP = scratch()
@@ -130,6 +134,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         good = query["auth_str"] == KEY and query["cmd"] == "workunit_file" and query[
             "file_num"] == "0"
         found = SERVER.results.get(query["wu_name"]) if good else None
+        if isinstance(found, int):      # as many bytes are announced
+            self.send_response(200)
+            self.send_header("Content-Length", str(found))
+            self.end_headers()
+            return
+        if found == "nothing":
+            return self.reply(b"")
         self.reply(found if found else b"ERROR: no such file /x" if good
                    else b"ERROR: bad authenticator")
 
@@ -293,6 +304,7 @@ def test_refusals(folder):
                r.stderr.count("\n") == 1,
                "another page: %s %s" % (page, what[0]), r.stderr)
     SERVER.raw = None
+    hostile(words)
     for text in ('{"request": ', "[]", '{"units": []}', "\xff"):
         os.makedirs(os.path.join(TMP, "damaged"), exist_ok=True)
         with open(os.path.join(TMP, "damaged", "submission.json"), "w", encoding="latin-1") as f:
@@ -306,6 +318,52 @@ def test_refusals(folder):
     shutil.rmtree(os.path.join(TMP, "no"))
     r = submit(*words, "--no-wait", key="", TEXCELL_KEY=KEY)
     ok(r.returncode == 0, "the key may be in the environment", r.stderr)
+
+
+def hostile(words):
+    """Answers of the right form that have other entries than BOINC's, and results without end."""
+    one = '{"name": "no", "id": "1", "state": "1"}'
+    for page in ('{"batch": "x"}', '{"batch": {}}', '{"batch": [1, 2]}', '{"batch": %s}' %
+                 one.replace('"1"', '"x"', 1), '{"batch": %s, "batch_id": {}, "state": "1", '
+                 '"job": {"name": "no"}}' % one, '{"batch": %s, "state": "1", "job": ["x"]}' % one,
+                 '{"batch": %s, "state": null, "job": []}' % one,
+                 '{"batch": %s, "state": "1", "job": {"name": {}, "status": "done", '
+                 '"canonical_instance_id": "7"}}' % one):
+        SERVER.raw = page.encode()
+        for what in (words, ["--status", "no"], ["--cancel", "no", "--yes"]):
+            r = submit(*what, "--no-wait") if what is words else submit(*what)
+            ok(r.returncode in (0, 3) and "Traceback" not in r.stderr and
+               r.stderr.count("\n") == (r.returncode == 3),
+               "%s: %s" % (what[0], page), r.stderr)
+        shutil.rmtree(os.path.join(TMP, "no"), ignore_errors=True)
+    SERVER.raw = b'{"error": "' + b"x" * (80 << 20) + b'"}'
+    r = submit(*words)
+    ok(r.returncode == 3 and "has more than 64 MiB" in r.stderr and len(r.stderr) < 1000,
+       "an answer without end", r.stderr[:200])
+    SERVER.raw = None
+    shutil.rmtree(os.path.join(TMP, "no"), ignore_errors=True)
+    r = submit(*words, "--no-wait")
+    name = next(iter(j["name"] for j in SERVER.jobs if j["name"].startswith("no")))
+    for data, text in ((b"\x1b]0;OWNED\x07\x1b[2J", "is no result: ?]0;OWNED??[2J"),
+                       ("nothing", "is no result"), (5 << 30, "has more than 4096 MiB")):
+        SERVER.results[name] = data
+        r = submit(*words, "--no-wait")
+        ok(r.returncode == 3 and text in r.stderr and r.stderr.count("\n") == 1,
+           "a result: " + text, ascii(r.stderr[:300]))
+        left = [f for f in os.listdir(os.path.join(TMP, "no")) if name in f]
+        ok(not left, "nothing is left of it", left)
+    SERVER.results[name] = b"\x1b[2J"
+    r = submit(*words, "--every", "0.1")
+    ok(r.returncode == 3 and "\x1b" not in r.stdout and r.stdout.count("asking again") == 9,
+       "a result that drives a terminal", ascii(r.stdout))
+    sink = io.BytesIO()
+    try:
+        texcell_remote.copy_at_most(io.BytesIO(b"x" * (3 << 20)), sink, 2 << 20, "WHAT")
+        said = "nothing"
+    except texcell_remote.Problem as problem:
+        said = str(problem)
+    ok(said == "WHAT: has more than 2 MiB" and len(sink.getvalue()) <= 2 << 20,
+       "data without end", said)
 
 
 SERVER = Server()

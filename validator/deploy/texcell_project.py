@@ -40,10 +40,14 @@ class Parser(argparse.ArgumentParser):
         raise Problem("%s; see %s --help" % (message, self.prog), USAGE)
 
 
+def plain(text):
+    """The text on one line, without characters that drive a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in str(text))
+
+
 def report(program, error):
     """Prints a Problem as texcell's programs print errors; returns the exit code."""
-    text = "".join(c if c.isprintable() else "?" for c in str(error))
-    print("%s: error: %s" % (program, text), file=sys.stderr)
+    print("%s: error: %s" % (program, plain(error)), file=sys.stderr)
     return error.code
 
 

@@ -16,27 +16,30 @@ import urllib.request
 import xml.etree.ElementTree as ElementTree
 import zipfile
 
-from texcell_project import NAME, Problem, TRY_LATER, ask_user, locked, read_file, write_file
+from texcell_project import (NAME, Problem, TRY_LATER, USAGE, ask_user, locked, plain, read_file,
+                             write_file)
 from texcell_submissions import settle_quorum
 from texcell_units import (MORE_RESULTS, changed_pictures, checked_numbers, digest_of,
                            note_pictures, pack_all, dry_run_total, unit_of)
 
 HERE = os.path.dirname(os.path.realpath(__file__))
-# The folders of templates and programs, relative to this file: in a project, in the sources, and as
-# make install puts them.
+# Where templates and programs are, relative to this file: in a project, in the sources, and as
+# installed by make install.
 TEMPLATES = ("../templates", "../../workunits/templates")
 PROGRAMS = (".", "../../build", "../../../../bin")
 # Limits of an upload: PHP accepts 20 files and 8 MB, unless php.ini allows more.
 MAX_FILES, MAX_BYTES = 20, 7 << 20
+# The most bytes of an answer that describes a submission, and of a result.
+MAX_ANSWER, MAX_RESULT = 64 << 20, 4 << 30
 # Seconds after which the server may delete the files of units, whatever their state.
 KEEP_SECONDS = 365 * 86400
 # Explanations that are added to BOINC's error messages.
 EXPLANATIONS = ((" access", ": your account may not submit here; the project's admin gives that "
-                 "permission (user_submit: docs/admin.md)"),
-                ("bad authenticator", ": no account there has this --key"))
+             "permission (user_submit: docs/admin.md)"),
+            ("bad authenticator", ": no account there has this --key"))
 NO_PROJECT = ("is not what a BOINC project answers: --url must be the address of its main page, "
               "without a file's name")
-# The element that the answer to each call must have; the answer to query_batches may be empty.
+# The element that an answer must have, by call; the answer of query_batches may be empty.
 EXPECTED_ELEMENTS = {"query_batches": "batch", "create_batch": "batch_id", "query_batch": "state"}
 # Values of a batch's state in BOINC.
 INIT, COMPLETE = 0, 2
@@ -56,6 +59,38 @@ def texcell_wu():
     return path
 
 
+def refuse_more(most, what):
+    raise Problem("%s: has more than %d MiB" % (what, most >> 20), TRY_LATER)
+
+
+class BoundedAnswers(urllib.request.BaseHandler):
+    """Bounds the answers of a server that BOINC's module reads whole."""
+
+    def http_response(self, request, response):
+        read = response.read
+
+        def read_bounded(n=None):
+            data = read(MAX_ANSWER + 1 if n is None else n)
+            return refuse_more(MAX_ANSWER, request.host) if len(data) > MAX_ANSWER else data
+        response.read = read_bounded
+        return response
+
+    https_response = http_response
+
+
+def copy_at_most(source, to, most, what):
+    """Copies an open file to another one: at most so many bytes."""
+    done = 0
+    while True:
+        data = source.read(1 << 20)
+        done += len(data)
+        if done > most:
+            refuse_more(most, what)
+        if not data:
+            return
+        to.write(data)
+
+
 class Server:
     """The project's server, called by the module in the BOINC sources of --boinc."""
 
@@ -70,76 +105,109 @@ class Server:
             raise Problem("%s: boinc_submit.py cannot be used: %s%s" % (folder, error, package))
         self.boinc, self.key = boinc_submit, options.key
         self.url = options.url.rstrip("/") + "/"
-        address = urllib.parse.urlsplit(self.url)
-        if address.scheme != "https" and address.hostname not in ("localhost", "127.0.0.1", "::1"):
+        try:
+            at = urllib.parse.urlsplit(self.url)
+            _ = at.port                   # raises ValueError if it is no number of a port
+        except ValueError as error:
+            raise Problem("--url %s: is no address: %s" % (options.url, error), USAGE)
+        if at.scheme != "https" and at.hostname not in ("localhost", "127.0.0.1", "::1"):
             print("note: %s: without https anybody on the way can read the key and the pictures, "
                   "and change results"
-                  % "".join(c if c.isprintable() else "?" for c in self.url), file=sys.stderr)
+                  % plain(self.url), file=sys.stderr)
+        urllib.request.install_opener(urllib.request.build_opener(BoundedAnswers))
         self.server = boinc_submit.BOINC_SERVER(self.url, options.key, rpc_timeout=300)
 
-    def ask(self, function, *arguments):
+    def ask(self, what, *arguments):
         """Calls a function of BOINC's module; returns its answer, a dictionary."""
         try:
             # where it cannot parse an answer, the module prints it
             with contextlib.redirect_stdout(io.StringIO()):
-                answer = getattr(self.server, function)(*arguments)
-        except ElementTree.ParseError as error:
-            raise Problem("%s: %s: %s: %s" % (self.url, function, NO_PROJECT, error), TRY_LATER)
+                answer = getattr(self.server, what)(*arguments)
+        except (ElementTree.ParseError, ValueError) as error:    # ValueError: it is no text
+            raise Problem("%s: %s: %s: %s" % (self.url, what, NO_PROJECT, error), TRY_LATER)
         except (OSError, http.client.HTTPException) as error:
-            raise Problem("%s: %s: %s" % (self.url, function, getattr(error, "reason", error)),
+            raise Problem("%s: %s: %s" % (self.url, what, getattr(error, "reason", error)),
                           TRY_LATER)
-        element = EXPECTED_ELEMENTS.get(function) if answer or function != "query_batches" else None
+        needed = EXPECTED_ELEMENTS.get(what) if answer or what != "query_batches" else None
         if not isinstance(answer,
-                          dict) or element and element not in answer and "error" not in answer:
-            raise Problem("%s: %s: %s" % (self.url, function, NO_PROJECT), TRY_LATER)
+                          dict) or needed and needed not in answer and "error" not in answer:
+            raise Problem("%s: %s: %s" % (self.url, what, NO_PROJECT), TRY_LATER)
         if "error" in answer:
             error = answer["error"]
             text = str(error.get("error_msg") if isinstance(error, dict) else error)
             raise Problem("%s: %s: %s%s" %
-                          (self.url, function, text,
-                           next((explanation for words, explanation in EXPLANATIONS
-                                 if words in text), "")))
+                          (self.url, what, text,
+                           next((more for words, more in EXPLANATIONS if words in text), "")))
         return answer
 
     def batch_of(self, name):
         """The number of the newest batch of that name, or None."""
-        batches = [b for b in element_list(self.ask("query_batches", False), "batch")
-                   if b["name"] == name]
-        return int(batches[-1]["id"]) if batches else None
+        found = [b for b in self.listed(self.ask("query_batches", False), "batch")
+                 if self.text(b, "name") == name]
+        return self.number(found[-1], "id") if found else None
+
+    def jobs_of(self, answer):
+        """The jobs of a batch, each with name and status."""
+        jobs = self.listed(answer, "job")
+        for job in jobs:
+            if not NAME.match(self.text(job, "name")):
+                raise Problem("%s: %s: is no name of a work unit" % (self.url, job["name"]))
+            job.setdefault("status", "unknown")
+        return jobs
+
+    def listed(self, answer, tag):
+        """The elements `tag` of an answer as a list; BOINC's module gives one element without a
+        list."""
+        found = answer.get(tag, [])
+        return found if isinstance(found, list) else [found]
+
+    def text(self, element, key):
+        """What the server gives as `key` of an element of its answer."""
+        found = element.get(key) if isinstance(element, dict) else None
+        if not isinstance(found, str):
+            raise Problem("%s: %s: %s" % (self.url, key, NO_PROJECT), TRY_LATER)
+        return found
+
+    def number(self, element, key):
+        found = self.text(element, key)
+        if not found.isascii() or not found.isdigit() or len(found) > 18:
+            raise Problem("%s: %s: %s" % (self.url, key, NO_PROJECT), TRY_LATER)
+        return int(found)
 
     def fetch(self, unit, path):
-        """Downloads the valid result of a unit to `path`. Returns False if the server has deleted
-        it. BOINC's page accepts the key only as a part of the address, which is in the server's
-        log."""
+        """Downloads the valid result of a unit to `path`. False: the server has deleted it. BOINC's
+        page accepts the key only in the address, so that it is in the web server's log."""
         query = urllib.parse.urlencode({"cmd": "workunit_file", "wu_name": unit, "file_num": 0,
                                         "auth_str": self.key})
+        part = path + ".part"
         try:
             with urllib.request.urlopen("%sget_output.php?%s" % (self.url, query),
-                                        timeout=300) as reply:
-                data = reply.read()
-        except (OSError, http.client.HTTPException) as error:
+                                        timeout=300) as reply, open(part, "wb") as file:
+                if (reply.length or 0) > MAX_RESULT:
+                    refuse_more(MAX_RESULT, "%s: %s" % (self.url, unit))
+                copy_at_most(reply, file, MAX_RESULT, "%s: %s" % (self.url, unit))
+                file.flush()
+                os.fsync(file.fileno())
+            with open(part, "rb") as file:
+                begin = file.read(200)
+            if begin.startswith(b"ERROR: no such file"):
+                return False
+            with zipfile.ZipFile(part) as archive:
+                bad = archive.testzip()
+            if bad is None:
+                os.rename(part, path)
+                return True
+        except zipfile.BadZipFile:
+            bad = begin.decode(errors="replace")
+        except http.client.HTTPException as error:
+            raise Problem("%s: %s: %s" % (self.url, unit, error), TRY_LATER)
+        except OSError as error:
             raise Problem("%s: %s: %s" % (self.url, unit, getattr(error, "reason", error)),
                           TRY_LATER)
-        if data.startswith(b"ERROR: no such file"):
-            return False
-        write_file(path + ".part", data)
-        try:
-            with zipfile.ZipFile(path + ".part") as archive:
-                bad = archive.testzip()
-        except zipfile.BadZipFile:
-            bad = data[:200].decode(errors="replace")
-        if bad:
-            os.unlink(path + ".part")
-            raise Problem("%s: %s: is no result: %s" % (self.url, unit, bad), TRY_LATER)
-        os.rename(path + ".part", path)
-        return True
-
-
-def element_list(answer, tag):
-    """The elements `tag` of an answer as a list; BOINC's module gives one element without a
-    list."""
-    value = answer.get(tag, [])
-    return value if isinstance(value, list) else [value]
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part)
+        raise Problem("%s: %s: is no result: %s" % (self.url, unit, bad), TRY_LATER)
 
 
 class Submission:
@@ -159,9 +227,9 @@ class Submission:
                               "give another --name and --output to submit anew"
                               % self.path)
 
-    def note(self, **changes):
+    def note(self, **what):
         """Changes the state and saves it."""
-        self.state = dict(self.state or {}, **changes)
+        self.state = dict(self.state or {}, **what)
         write_file(self.path, json.dumps(self.state).encode())
 
     def unit(self, name):
@@ -202,25 +270,25 @@ def input_template(template, numbers, options):
 
 
 def upload(server, submission):
-    """Uploads those files of units that the server does not have. No batch is given, since some
-    servers lack a table for batches. The time `until` is always the same, since some servers refuse
-    a later time for a file that they have."""
-    names, size, until = [], 0, submission.state["until"]
+    """Uploads the files of units, those that the server does not have. No batch is given, since
+    some servers lack a table for that; and always the same time `until`, since some servers refuse
+    a later one for a file that they have."""
+    some, size, until = [], 0, submission.state["until"]
     units = [name for name, _digest in submission.state["units"]]
     for i, name in enumerate(units):
-        names.append(name)
+        some.append(name)
         size += os.path.getsize(submission.unit(name))
         following = os.path.getsize(submission.unit(units[i + 1])) if i + 1 < len(
             units) else MAX_BYTES
-        if len(names) == MAX_FILES or size + following > MAX_BYTES:
-            server.ask("upload_files", [submission.unit(n) for n in names],
-                       [n + ".zip" for n in names], 0, until)
-            names, size = [], 0
+        if len(some) == MAX_FILES or size + following > MAX_BYTES:
+            server.ask("upload_files", [submission.unit(n) for n in some],
+                       [n + ".zip" for n in some], 0, until)
+            some, size = [], 0
         print_progress("%d of %d work units uploaded" % (i + 1, len(units)))
 
 
 def print_progress(text):
-    """On a terminal, prints the text in place of the last line."""
+    """On a terminal, replaces the line that was printed before."""
     if sys.stdout.isatty():
         print("\r%s\x1b[K" % text, end="", flush=True)
 
@@ -234,9 +302,9 @@ def submit(server, submission, options):
     numbers = checked_numbers(templates[1], options, texcell_wu(),
                               [submission.unit(n) for n in units])
     batch = submission.state["batch"] or server.batch_of(options.name) or \
-        int(server.ask("create_batch", options.app, options.name)["batch_id"])
+        server.number(server.ask("create_batch", options.app, options.name), "batch_id")
     submission.note(batch=batch)
-    if int(server.ask("query_batch", batch)["state"]) == INIT:
+    if server.number(server.ask("query_batch", batch), "state") == INIT:
         upload(server, submission)
         boinc = server.boinc
         jobs = [boinc.JOB_DESC(files=[boinc.FILE_DESC(name + ".zip", "local_staged")], name=name,
@@ -252,53 +320,50 @@ def submit(server, submission, options):
 
 
 def fetch_results(server, submission, jobs):
-    """Downloads results. Returns (number of results in the folder, number of units that failed,
-    names of units whose results the server has deleted)."""
-    fetched, failed, deleted = 0, 0, []
+    """(results that are here, units that failed, results that the server has no more)."""
+    here, failed, gone = 0, 0, []
     for job in jobs:
         name, path = job["name"], submission.result(job["name"])
-        if not NAME.match(name):
-            raise Problem("%s: %s: is no name of a work unit" % (server.url, name))
-        if job.get("status") == "error":
+        valid = server.number(job, "canonical_instance_id")
+        if job["status"] == "error":
             failed += 1
-        elif os.path.exists(path) or int(job["canonical_instance_id"]) and server.fetch(name, path):
-            fetched += 1
-        elif int(job["canonical_instance_id"]):
-            deleted.append(name)
-    return fetched, failed, deleted
+        elif os.path.exists(path) or valid and server.fetch(name, path):
+            here += 1
+        elif valid:
+            gone.append(name)
+    return here, failed, gone
 
 
 def fetch_until_complete(server, submission, options):
-    """Fetches results until the batch is complete or, with --no-wait, once. Returns whether nothing
-    failed; with --no-wait, also True if the batch is not complete."""
-    batch, last_text, problems = submission.state["batch"], None, 0
+    """Fetches results until no more will come, or with --no-wait once. Returns whether nothing
+    failed; with --no-wait, True if results are still to come."""
+    batch, shown, problems = submission.state["batch"], None, 0
     while True:
         try:
             answer = server.ask("query_batch", batch, False, True)
-            fetched, failed, deleted = fetch_results(server, submission,
-                                                     element_list(answer, "job"))
+            here, failed, gone = fetch_results(server, submission, server.jobs_of(answer))
             problems = 0
         except Problem as problem:
             problems += problem.code == TRY_LATER
             if problem.code != TRY_LATER or options.no_wait or problems == 10:
                 raise
-            print("note: %s; asking again" % problem)
+            print("note: %s; asking again" % plain(problem))
             time.sleep(options.every)
             continue
         n = len(submission.state["units"])
-        text = "%s: %d of %d results are here%s" % (options.name, fetched, n,
+        text = "%s: %d of %d results are here%s" % (options.name, here, n,
                                                     ", %d units failed" % failed if failed else "")
-        if text != last_text:
+        if text != shown:
             print(text, flush=True)
-            last_text = text
-        if deleted:
+            shown = text
+        if gone:
             raise Problem("%s: the server has deleted %d results, such as that of %s: ask its "
                           "admin for the data set"
-                          % (options.name, len(deleted), deleted[0]))
-        if int(answer["state"]) >= COMPLETE:
-            if fetched + failed == n:
+                          % (options.name, len(gone), gone[0]))
+        if server.number(answer, "state") >= COMPLETE:
+            if here + failed == n:
                 server.ask("retire_batch", batch)
-            return fetched == n
+            return here == n
         if options.no_wait:
             return True
         time.sleep(options.every)
@@ -314,11 +379,11 @@ def batch_named(server, name):
 
 def show_status(server, name):
     answer = server.ask("query_batch", batch_named(server, name), False, True)
-    jobs = element_list(answer, "job")
+    jobs = server.jobs_of(answer)
     print("%-10s %d units" % (name, len(jobs)))
     for word, status in (("waiting", "queued"), ("out", "in_progress"), ("valid", "done"),
                          ("failed", "error")):
-        print("%-10s %d" % (word, sum(job.get("status") == status for job in jobs)))
+        print("%-10s %d" % (word, sum(job["status"] == status for job in jobs)))
 
 
 def main(options):
@@ -335,8 +400,8 @@ def main(options):
         return 0
     if options.cancel:
         batch = batch_named(server, options.cancel)
-        jobs = element_list(server.ask("query_batch", batch, False, True), "job")
-        what = "%d work units" % sum(job.get("status") not in ("done", "error") for job in jobs)
+        jobs = server.jobs_of(server.ask("query_batch", batch, False, True))
+        what = "%d work units" % sum(job["status"] not in ("done", "error") for job in jobs)
         if options.dry_run:
             print("dry run: %s: would cancel %s" % (options.cancel, what))
             return 0

@@ -27,7 +27,8 @@
 enum {
     CHUNK = 1 << 16,       /* bytes of a member that are read from the file at a time */
     LIST_CHUNK = 1 << 14,  /* bytes of the list of members that are read at a time */
-    AT_ONCE = 4 << 20,     /* the most bytes of a member that inflate_rest decompresses */
+    WHOLE = 64 << 20,      /* the most bytes of a member that inflate_rest decompresses */
+    AT_ONCE = 4 << 20,     /* the same, if bytes of it have been returned before */
     BEFORE_REST = 1 << 10, /* the most bytes of it that may have been returned before */
     /* Bits of a member's flags: */
     FLAG_ENCRYPTED = 0x0001,
@@ -55,6 +56,9 @@ struct wu_unzip {
     uint64_t taken; /* number of its compressed bytes that have been read from the file */
     bool ended;     /* its deflate stream has ended */
     uint32_t crc;   /* CRC of the bytes returned so far; if it is stored, of those read so far */
+#ifdef HAVE_LIBDEFLATE
+    struct libdeflate_decompressor *inflater; /* NULL until inflate_rest needs it */
+#endif
     unsigned char compressed[CHUNK];
 };
 
@@ -684,28 +688,33 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
 
 #ifdef HAVE_LIBDEFLATE
 /* Decompresses the rest of a member, of which at most BEFORE_REST bytes have been returned, by
- * libdeflate, which takes half the time of zlib. Returns false and does nothing if that is not
- * possible; inflate_some then reports any error. */
+ * libdeflate, which takes half the time of zlib. Returns false if that is not possible;
+ * inflate_some then decompresses it, or reports an error. */
 static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
 {
-    if (m->size > AT_ONCE || m->compressed > AT_ONCE || z->done > BEFORE_REST)
+    const bool is_whole = z->done == 0;
+    if (m->size > (is_whole ? WHOLE : AT_ONCE) || m->compressed > AT_ONCE || z->done > BEFORE_REST)
+        return false;
+    if (z->inflater == NULL)
+        z->inflater = libdeflate_alloc_decompressor();
+    if (is_whole && z->taken == 0 && m->compressed <= CHUNK && fill_buffer(z, m, NULL) != TC_OK)
         return false;
     const bool in_buffer = z->taken == m->compressed && z->taken <= CHUNK;
     TC_AUTOFREE unsigned char *const read = in_buffer ? NULL : malloc((size_t)m->compressed + 1);
-    TC_AUTOFREE unsigned char *const whole = malloc((size_t)m->size);
+    TC_AUTOFREE unsigned char *const copy = is_whole ? NULL : malloc((size_t)m->size);
     const unsigned char *const from = in_buffer ? z->compressed : read;
-    struct libdeflate_decompressor *const inflater = libdeflate_alloc_decompressor();
+    unsigned char *const whole = is_whole ? buf : copy;
     size_t used = 0, made = 0;
     const bool good =
-        from != NULL && whole != NULL && inflater != NULL &&
+        from != NULL && whole != NULL && z->inflater != NULL &&
         (in_buffer || read_at(z->archive, m->data, read, (size_t)m->compressed, NULL) == TC_OK) &&
-        libdeflate_deflate_decompress_ex(inflater, from, (size_t)m->compressed, whole,
+        libdeflate_deflate_decompress_ex(z->inflater, from, (size_t)m->compressed, whole,
                                          (size_t)m->size, &used, &made) == LIBDEFLATE_SUCCESS &&
         used == m->compressed && made == m->size;
-    libdeflate_free_decompressor(inflater);
     if (!good)
         return false;
-    memcpy(buf, whole + z->done, (size_t)(m->size - z->done));
+    if (!is_whole)
+        memcpy(buf, whole + z->done, (size_t)(m->size - z->done));
     z->ended = true;
     z->taken = m->compressed;
     z->z.avail_in = 0;
@@ -786,6 +795,9 @@ void wu_unzip_close(wu_unzip **z)
     if (*z == NULL)
         return;
     (void)inflateEnd(&(*z)->z);
+#ifdef HAVE_LIBDEFLATE
+    libdeflate_free_decompressor((*z)->inflater);
+#endif
     free(*z);
     *z = NULL;
 }

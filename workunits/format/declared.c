@@ -59,10 +59,14 @@ void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t 
 {
     assert(size > 0);
     const char *const at = wu_is_own(d) ? strstr(d->name, mark) : NULL;
-    if (at == NULL)
-        snprintf(out, size, "%s", d->name);
-    else
+    if (at == NULL) {
+        const size_t length = strlen(d->name), n = length < size ? length : size - 1;
+
+        memcpy(out, d->name, n);
+        out[n] = '\0';
+    } else {
         snprintf(out, size, "%.*s%s%s", (int)(at - d->name), d->name, item, at + strlen(mark));
+    }
 }
 
 uint64_t wu_declared_elements(const wu_declared *d)

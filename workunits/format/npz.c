@@ -631,20 +631,32 @@ struct wu_npz_stream {
     unsigned char ahead[1 << 13]; /* a buffer, which makes reading the short rows of tables fast */
 };
 
+/* Takes the idle decompressor, or opens a new one. */
+static tc_status take_zip(wu_npz_reader *r, wu_unzip **zip, tc_err *err)
+{
+    *zip = atomic_exchange(&r->idle, NULL);
+    return *zip != NULL ? TC_OK : wu_unzip_open(r->archive, r->archive->poll, zip, err);
+}
+
+/* Keeps the decompressor for the next stream, unless there is an idle one. */
+static void give_zip_back(wu_npz_reader *r, wu_unzip *zip)
+{
+    wu_unzip *none = NULL;
+    if (!atomic_compare_exchange_strong(&r->idle, &none, zip))
+        wu_unzip_close(&zip);
+}
+
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
 {
     assert(index < wu_npz_count(r));
     unsigned char header[NPY_PREFIX + NPY_TEXT_MAX];
     const npz_array *array = &r->arrays[index];
-    tc_status status = TC_OK;
     *out = NULL;
     wu_npz_stream *s = calloc(1, sizeof *s);
     if (s == NULL)
         return tc_no_memory(err, array->info.name);
     *s = (wu_npz_stream){ .r = r, .member = array->member, .left = array->bytes };
-    s->zip = atomic_exchange(&r->idle, NULL);
-    if (s->zip == NULL)
-        status = wu_unzip_open(r->archive, r->archive->poll, &s->zip, err);
+    tc_status status = take_zip(r, &s->zip, err);
     if (status == TC_OK) {
         wu_unzip_begin(s->zip, s->member);
         status = read_exactly(r, s->zip, s->member, header, array->header, err);
@@ -696,11 +708,41 @@ void wu_npz_stream_close(wu_npz_stream **stream)
     wu_npz_stream *s = *stream;
     if (s == NULL)
         return;
-    wu_unzip *none = NULL;
-    if (!atomic_compare_exchange_strong(&s->r->idle, &none, s->zip))
-        wu_unzip_close(&s->zip);
+    give_zip_back(s->r, s->zip);
     free(s);
     *stream = NULL;
+}
+
+tc_status wu_npz_load_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer, const void **data,
+                           tc_err *err)
+{
+    assert(index < wu_npz_count(r));
+    const npz_array *const array = &r->arrays[index];
+    /* The header is read, too, to a place such that the data are aligned. */
+    const size_t begin = (NPY_ALIGN - array->header % NPY_ALIGN) % NPY_ALIGN;
+    const size_t bytes = array->header + (size_t)array->bytes, need = begin + bytes;
+    wu_unzip *zip = NULL;
+    if (buffer->room < need) {
+        wu_npz_buffer_free(buffer);
+        buffer->bytes = os_zeroed(need); /* in huge pages */
+        if (buffer->bytes == NULL)
+            return tc_no_memory(err, array->info.name);
+        buffer->room = need;
+    }
+    return_if_error(take_zip(r, &zip, err));
+    wu_unzip_begin(zip, array->member);
+    tc_status status = read_exactly(r, zip, array->member, buffer->bytes + begin, bytes, err);
+    if (status == TC_OK)
+        status = wu_unzip_drain(zip, err);
+    give_zip_back(r, zip);
+    *data = buffer->bytes + begin + array->header;
+    return status;
+}
+
+void wu_npz_buffer_free(wu_npz_buffer *buffer)
+{
+    free(buffer->bytes);
+    *buffer = (wu_npz_buffer){ .room = 0 };
 }
 
 tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)

@@ -105,6 +105,16 @@ const json_t *wu_npz_json(const wu_npz_reader *r);
 /* Reads all of array `index`. Sets *data to its data, to be freed by free(). */
 tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err);
 
+/* Memory for an array, which is used again for further ones. */
+typedef struct wu_npz_buffer {
+    unsigned char *bytes; /* [room]; NULL before the first use */
+    size_t room;
+} wu_npz_buffer;
+/* Like wu_npz_load, but into the buffer, which grows if need be. *data lies in the buffer. */
+tc_status wu_npz_load_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer, const void **data,
+                           tc_err *err);
+void wu_npz_buffer_free(wu_npz_buffer *buffer);
+
 /* Reads an array piece by piece. Several streams of a reader may be open. A stream must be closed
  * before its reader. */
 typedef struct wu_npz_stream wu_npz_stream;

@@ -54,7 +54,8 @@ static bool has_item_column(const wu_output *out, const wu_declared *d)
     bool found = d->role == WU_ITEM;
     for (size_t i = 0; i < out->n && !found; i++) {
         const wu_declared *const other = &out->arrays[i].declared;
-        found = other->role == WU_ITEM && strcmp(other->table, d->table) == 0;
+        found = other->role == WU_ITEM &&
+                (other->table == d->table || strcmp(other->table, d->table) == 0);
     }
     return found;
 }

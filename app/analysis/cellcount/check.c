@@ -15,21 +15,39 @@ typedef struct row {
     bool border;
 } row;
 
-static row row_of(const wu_output *out, size_t i)
-{
-    const int64_t *const bbox = (const int64_t *)wu_output_data(out, "region_bbox") + 4 * i;
-    const double *const centroid = (const double *)wu_output_data(out, "region_centroid") + 2 * i;
+/* The columns of the table, which has n rows. */
+typedef struct table {
+    size_t n;
+    const int64_t *label, *area, *bbox;
+    const double *centroid, *mean;
+    const uint8_t *border;
+} table;
 
-    return (row){ .label = ((const int64_t *)wu_output_data(out, "region_label"))[i],
-                  .area = ((const int64_t *)wu_output_data(out, "region_area"))[i],
+static table table_of(const wu_output *out)
+{
+    return (table){ .n = (size_t)wu_output_find(out, "region_item")->info.shape[0],
+                    .label = wu_output_data(out, "region_label"),
+                    .area = wu_output_data(out, "region_area"),
+                    .bbox = wu_output_data(out, "region_bbox"),
+                    .centroid = wu_output_data(out, "region_centroid"),
+                    .mean = wu_output_data(out, "region_mean"),
+                    .border = wu_output_data(out, "region_border") };
+}
+
+static row row_of(const table *t, size_t i)
+{
+    const int64_t *const bbox = t->bbox + 4 * i;
+
+    return (row){ .label = t->label[i],
+                  .area = t->area[i],
                   .y0 = bbox[0],
                   .x0 = bbox[1],
                   .y1 = bbox[2],
                   .x1 = bbox[3],
-                  .cy = centroid[0],
-                  .cx = centroid[1],
-                  .mean = ((const double *)wu_output_data(out, "region_mean"))[i],
-                  .border = ((const uint8_t *)wu_output_data(out, "region_border"))[i] != 0 };
+                  .cy = t->centroid[2 * i],
+                  .cx = t->centroid[2 * i + 1],
+                  .mean = t->mean[i],
+                  .border = t->border[i] != 0 };
 }
 
 /* The functions named ..._fault return what is wrong with a row, or NULL. */
@@ -103,7 +121,8 @@ static const char *row_fault(const cc_params *p, const wu_item *item, int64_t th
 static tc_status check_table(const cc_params *p, const wu_item *item, const wu_output *out,
                              tc_err *err)
 {
-    const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
+    const table t = table_of(out);
+    const size_t n = t.n;
     const int64_t threshold = *(const int64_t *)wu_output_data(out, "threshold");
     cc_params resolved = *p;
     uint64_t pixels = 0;
@@ -133,7 +152,7 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
     resolved.min_area =
         p->min_area_auto ? *(const int64_t *)wu_output_data(out, "min_area") : p->min_area;
     for (size_t i = 0; i < n; i++) {
-        const row r = row_of(out, i);
+        const row r = row_of(&t, i);
         const char *fault = row_fault(&resolved, item, threshold, i, &r);
 
         /* Regions are numbered by their first pixels, row by row. */
@@ -166,14 +185,15 @@ static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_
     const an_separation separation = p->split             ? AN_MAY_TOUCH
                                      : p->eight_connected ? AN_APART_8
                                                           : AN_APART_4;
-    const size_t n = (size_t)wu_output_find(out, "region_item")->info.shape[0];
+    const table t = table_of(out);
+    const size_t n = t.n;
     TC_AUTOFREE an_extent *const extents = calloc(n + 1, sizeof *extents);
     if (extents == NULL)
         return tc_no_memory(err, "the regions");
 
     return_if_error(an_read_labels(labels, item, separation, (int32_t)n, extents, err));
     for (size_t i = 0; i < n; i++) {
-        const row r = row_of(out, i);
+        const row r = row_of(&t, i);
 
         if (!same_region(&extents[i + 1], &r))
             return tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid is not that of %s",
