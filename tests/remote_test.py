@@ -356,6 +356,7 @@ def hostile(words):
     r = submit(*words, "--every", "0.1")
     ok(r.returncode == 3 and "\x1b" not in r.stdout and r.stdout.count("asking again") == 9,
        "a result that drives a terminal", ascii(r.stdout))
+    del SERVER.results[name]
     sink = io.BytesIO()
     try:
         texcell_remote.copy_at_most(io.BytesIO(b"x" * (3 << 20)), sink, 2 << 20, "WHAT")
