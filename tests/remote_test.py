@@ -288,6 +288,9 @@ def test_refusals(folder):
              submit(*words, "--quorum", "1")),
             ("no scheme", 1, "must begin with https:// or http://",
              submit(*words, url="cells.example.org/cells")),
+            ("an address with half a bracket", 1, "is no address", submit(*words, url="http://[::1")),
+            ("an address that is none", 1, "is no address", submit(*words, url="https://[x]/")),
+            ("a port that is none", 1, "is no address", submit(*words, url="http://x:abc/")),
             ("no BOINC", 2, "boinc_submit.py cannot be used", submit(*words, "--boinc", TMP)),
             ("no key", 1, "needs --key", submit(*words, key="", TEXCELL_KEY=""))):
         ok(r.returncode == code and text in r.stderr and r.stderr.count("\n") == 1, name, r.stderr)

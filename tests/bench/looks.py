@@ -256,10 +256,10 @@ def measure_cost(names, of):
         if rate[analysis, job] > 3 * len(items) and len(items) < 20000:
             continue                 # this one only served to estimate the number of items
         check = [tap.TEXCELL_VALIDATE, "check", "--accepted", records, "--seed"]
-        once, _ = seconds(*check, str(k), file, result)      # computes the unit's SHA-256
+        hashed, _ = seconds(*check, str(k), file, result)      # computes the unit's SHA-256
         second, output = seconds(*check, str(k), file, result)
         blind, _ = seconds(*check, str(k), "--no-pixels", file, result)
-        whole = (once + second) / 2
+        whole = (hashed + second) / 2
         for key in (analysis, job), (analysis, ""), ("all", ""):
             of_key = sums.setdefault(key, [0, 0, 0, 0.0, 0.0, 0.0])
             for i, more in enumerate((1, len(items), output.count("computing it again"),
