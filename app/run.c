@@ -334,6 +334,24 @@ static tc_status ask_client(void *user, tc_err *err)
     return answer == BW_GO_ON ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_why());
 }
 
+/* Whether a picture of the current item is damaged in a work unit that is as it was when the job
+ * began: then there will never be a result, and finished items are no use. */
+static bool stays_damaged(const an_unit *unit, const job_files *files)
+{
+    const wu_job *const job = unit->job;
+    wu_job *again = NULL;
+    wu_pixels pixels = { .nx = 0 };
+    const bool damaged =
+        files->mark.item < job->n_items &&
+        wu_job_read_polled(job->path, &files->poll, &again, NULL) == TC_OK &&
+        again->file_crc == job->file_crc && again->file_size == job->file_size &&
+        wu_item_load(again, (size_t)files->mark.item, &pixels, NULL) == TC_BAD_INPUT;
+
+    wu_pixels_free(&pixels);
+    wu_job_destroy(&again);
+    return damaged;
+}
+
 tc_status run_job(const run_options *options, tc_err *err)
 {
     assert(options->threads >= 1 && options->gpu_share > 0 && options->gpu_share <= 1);
@@ -355,9 +373,13 @@ tc_status run_job(const run_options *options, tc_err *err)
     }
     /* A client's task does not remove its files, as the client empties the slot: removing gigabytes
      * takes long, and the task cannot be stopped meanwhile. */
-    job_files_close(&files, status == TC_OK ? bw_has_client()
-                                            : status != TC_BAD_INPUT || files.mark.item > 0 ||
-                                                  files.item_saved);
+    bool keep = status != TC_BAD_INPUT;
+
+    if (status == TC_OK)
+        keep = bw_has_client();
+    else if (status == TC_BAD_INPUT && (files.mark.item > 0 || files.item_saved))
+        keep = bw_has_client() || !stays_damaged(&unit, &files);
+    job_files_close(&files, keep);
     an_unit_free(&unit);
     return status;
 }

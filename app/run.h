@@ -37,7 +37,7 @@ typedef struct run_options {
  * them to the client.
  * TC_TRY_LATER: the program must stop (err has the reason); checkpoint and spool are kept.
  * Other errors: the file at `output` is unchanged, and finished items are kept for another run. If
- * the input is bad and no item was done, no file is left. */
+ * the input is bad and no item was done, or a picture is damaged, no file is left. */
 tc_status run_job(const run_options *options, tc_err *err);
 
 #endif
