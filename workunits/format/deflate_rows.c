@@ -141,17 +141,22 @@ static size_t first_part(size_t left)
     return left <= LONGEST ? left : left < LONGEST + SHORTEST ? LONGEST - SHORTEST : LONGEST;
 }
 
-/* Adds a match to the last sequence. */
-static inline void add_match(wu_row_deflater *d, size_t length, size_t back)
+/* Appends a sequence, whose literals the caller counts. length, back: of the match; length 0: there
+ * is none. */
+static inline void add_sequence(wu_row_deflater *d, size_t literals, size_t length, size_t back)
 {
-    d->sequences[d->n - 1].length = (uint32_t)length;
-    d->sequences[d->n - 1].back = (uint16_t)back;
-    const unsigned code = find_symbol((unsigned)back - 1, 1).code;
-    for (size_t part; length > 0; length -= part) {
+    d->sequences[d->n++] = (sequence){ (uint32_t)length, (uint16_t)literals, (uint16_t)back };
+    d->n_literals += literals;
+    if (length == 0)
+        return;
+    uint32_t *const distance = &d->distances[find_symbol((unsigned)back - 1, 1).code];
+    for (size_t part; length > LONGEST; length -= part) {
         part = first_part(length);
         d->lengths[part]++;
-        d->distances[code]++;
+        ++*distance;
     }
+    d->lengths[length]++;
+    ++*distance;
 }
 
 /* Counts the bytes from data[at] to data[end - 1], if there are any, as literals. */
@@ -164,20 +169,6 @@ static void count_between(wu_row_deflater *d, const unsigned char *data, size_t 
     }
     for (; at < end; at++)
         d->literals[data[at]]++;
-}
-
-/* Appends a sequence with n literals, which the caller counts. */
-static inline void add_sequence(wu_row_deflater *d, size_t n)
-{
-    d->sequences[d->n++] = (sequence){ .literals = (uint16_t)n };
-    d->n_literals += n;
-}
-
-/* Appends a sequence with n literals, and counts them. */
-static void add_literals(wu_row_deflater *d, const unsigned char *data, size_t n)
-{
-    add_sequence(d, n);
-    count_between(d, data, 0, n);
 }
 
 /* Whether STEP bytes equal the bytes at the distance `back`. */
@@ -277,8 +268,12 @@ static void count_words(wu_row_deflater *d, const unsigned char *data, size_t wo
     for (; words != 0; words &= words - 1) {
         const unsigned char *const at = data + (size_t)__builtin_ctzll(words) * word;
         d->literals[at[0]]++;
-        for (size_t i = 1; i < word; i++)
-            d->bytes[(i - 1) % 3][at[i]]++;
+        if (word > 1)
+            d->bytes[0][at[1]]++;
+        if (word > 2)
+            d->bytes[1][at[2]]++;
+        for (size_t i = 3; i < word; i++)
+            d->bytes[2][at[i]]++;
     }
 }
 
@@ -296,8 +291,7 @@ static size_t add_group(wu_row_deflater *d, size_t word, size_t fewest, const un
         const size_t k = (size_t)__builtin_ctzll(found & left), begin = at + k * word,
                      same = count_words_same(data + begin, backs[k], word, fewest, end - begin);
         const uint64_t all = same < GROUP ? (UINT64_C(1) << same) - 1 : UINT64_MAX;
-        add_sequence(d, begin - from);
-        add_match(d, same * word, backs[k]);
+        add_sequence(d, begin - from, same * word, backs[k]);
         from = begin + same * word;
         left &= ~(all << k);
     }
@@ -342,7 +336,7 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
     if (end <= from)
         return from;
     count_between(d, data, counted > from ? counted : from, end);
-    add_sequence(d, end - from);
+    add_sequence(d, end - from, 0, 0);
     return end;
 }
 
@@ -380,9 +374,8 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
         for (; i + STEP <= to && m.length == 0; i += STEP)
             m = find_match(backs, n_backs, data, at, i, n, before);
         m.at = m.length > 0 ? m.at : to;
-        add_literals(d, data + at, m.at - at);
-        if (m.length > 0)
-            add_match(d, m.length, m.back);
+        count_between(d, data, at, m.at);
+        add_sequence(d, m.at - at, m.length, m.back);
         at = m.at + m.length;
     }
     for (size_t i = 0; i < 256; i++)
@@ -664,10 +657,12 @@ static void put_block(bit_writer *writer, const wu_row_deflater *d, const unsign
         if (s->length == 0)
             continue;
         const symbol back = find_symbol(s->back - 1u, 1);
-        for (size_t left = s->length, part; left > 0; left -= part) {
+        size_t left = s->length;
+        for (size_t part; left > LONGEST; left -= part) {
             part = first_part(left);
             put_match(&w, &t, part, back);
         }
+        put_match(&w, &t, left, back);
     }
     *writer = w;
     put_code(writer, &literals, END);
