@@ -46,6 +46,25 @@ static void add_rows(const uint8_t *rows, size_t n, uint32_t n_rows, bool deep, 
     }
 }
 
+/* Sets sum[c] to the sum of channel c of n pixels. */
+static inline void add_pixels(const uint32_t *pixels, uint32_t n, unsigned channels,
+                              uint64_t sum[3])
+{
+    uint64_t red = 0, green = 0, blue = 0;
+    if (channels == 1)
+        for (uint32_t k = 0; k < n; k++)
+            red += pixels[k];
+    else
+        for (uint32_t k = 0; k < n; k++) {
+            red += pixels[3 * k];
+            green += pixels[3 * k + 1];
+            blue += pixels[3 * k + 2];
+        }
+    sum[0] = red;
+    sum[1] = green;
+    sum[2] = blue;
+}
+
 /* Computes a row of means, from out[at] on. Each is the mean of `step` pixels along x, the last one
  * of the remaining pixels. sums: the sums of each column over `rows` rows. deep: the samples of
  * `out` have 16 bits, not 8. */
@@ -57,13 +76,12 @@ static void compute_means(const uint32_t *sums, uint32_t nx, unsigned channels, 
     const uint64_t per_pixel = ((uint64_t)1 << 40) / ((uint64_t)step * rows) + 1;
     for (uint32_t x = 0; x < nx; x += step) {
         const uint32_t columns = nx - x < step ? nx - x : step, n = columns * rows;
+        uint64_t sum[3];
+        add_pixels(sums + (size_t)x * channels, columns, channels, sum);
         for (unsigned c = 0; c < channels; c++) {
-            const uint32_t *const from = sums + (size_t)x * channels + c;
-            uint64_t sum = 0;
-            for (uint32_t k = 0; k < columns; k++)
-                sum += from[(size_t)k * channels];
-            const uint64_t mean =
-                columns == step && sum * n < (uint64_t)1 << 40 ? sum * per_pixel >> 40 : sum / n;
+            const uint64_t mean = columns == step && sum[c] * n < (uint64_t)1 << 40
+                                      ? sum[c] * per_pixel >> 40
+                                      : sum[c] / n;
             if (deep)
                 ((uint16_t *)out)[at++] = (uint16_t)mean;
             else
