@@ -226,6 +226,7 @@ static inline uint64_t look_up(uint16_t *places, const unsigned char *data, size
                                uint16_t *backs)
 {
     uint64_t found = 0;
+    unsigned char hits[GROUP] = { 0 };
     for (size_t k = 0; k < n; k++, data += word, position += (unsigned)word) {
         const uint64_t bytes = load_eight(data) & mask;
         uint16_t *const place = &places[bytes * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HASH_BITS)];
@@ -233,9 +234,11 @@ static inline uint64_t look_up(uint16_t *places, const unsigned char *data, size
         const uint64_t other = load_eight(data - (back & (invalid - 1)));
         *place = (uint16_t)position;
         backs[k] = (uint16_t)back;
-        found = found >> 1 | (uint64_t)((((other ^ bytes) & mask) | invalid) == 0) << 63;
+        hits[k] = (((other ^ bytes) & mask) | invalid) == 0;
     }
-    return found >> (64 - n);
+    for (size_t k = 0; k < GROUP; k += EIGHT) /* the product collects the eight lowest bits */
+        found |= (load_eight(hits + k) * UINT64_C(0x0102040810204080) >> 56) << k;
+    return found;
 }
 
 /* look_up for words of three bytes: with these constants it is faster. */
@@ -620,16 +623,17 @@ static inline void add_entry(bit_writer *w, uint32_t entry)
  * leaves, fit into bit_writer.waiting. */
 static inline void put_literals(bit_writer *w, const tables *t, const unsigned char *data, size_t n)
 {
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
+    for (; n > 3; n -= 4, data += 4) {
         for (size_t k = 0; k < 4; k++)
-            add_entry(w, t->bytes[data[i + k]]);
+            add_entry(w, t->bytes[data[k]]);
         flush_bits(w);
     }
-    for (; i < n; i++)
-        add_entry(w, t->bytes[data[i]]);
-    if (n % 4 > 0)
-        flush_bits(w);
+    if (n == 0)
+        return;
+    add_entry(w, t->bytes[data[0]]);
+    add_entry(w, n > 1 ? t->bytes[data[1]] : 0); /* an entry 0 adds no bits */
+    add_entry(w, n > 2 ? t->bytes[data[2]] : 0);
+    flush_bits(w);
 }
 
 static inline void put_match(bit_writer *w, const tables *t, size_t length, symbol back)
