@@ -86,7 +86,7 @@ echo '#define INITIAL_HASHTABLE_ORDER 3' >> "$prefix/include/jansson_private_con
 compile libz.a "$z" -DHAVE_UNISTD_H -- adler32 compress crc32 deflate gzclose gzlib gzread gzwrite infback inffast inflate inftrees \
     trees uncompr zutil
 cp "$inflate"libdeflate.h "$prefix/include"
-compile libdeflate.a "$inflate"lib -- adler32 deflate_decompress utils zlib_decompress arm/cpu_features x86/cpu_features
+compile libdeflate.a "$inflate"lib -- adler32 crc32 deflate_decompress utils zlib_decompress arm/cpu_features x86/cpu_features
 compile libpng16.a "$png" -DPNG_ARM_NEON_OPT=0 -- png pngerror pngget pngmem pngpread pngread pngrio pngrtran pngrutil pngset pngtrans \
     pngwio pngwrite pngwtran pngwutil
 compile libjansson.a "$jansson"src -DHAVE_CONFIG_H -- dump error hashtable hashtable_seed load memory \
