@@ -137,31 +137,38 @@ def test_voting():
 
 def test_touching():
     """Of cells that touch all around the gaps between them, the cells are suggested, not the gaps,
-    and gaps are not filled."""
-    def grid(n, pitch, dimensions):
-        """Balls of radius 6, on a grid, that fill the whole picture."""
-        at = np.indices((n * pitch,) * dimensions) % pitch - (pitch - 1) / 2
-        balls = (np.sqrt((at**2).sum(0)) <= 6).astype(float)
-        return 20 + 150 * ndimage.gaussian_filter(balls, 0.7)
+    and gaps are not filled; small cells that lie apart are not taken for gaps."""
+    def balls(shape, pitch, radius, jitter):
+        """Balls on a grid, every other row of it shifted in pictures, and their number."""
+        picture = np.zeros(shape)
+        places = [np.array(k) * pitch for k in np.ndindex(*(int(s // pitch) + 2 for s in shape))]
+        for at in places:
+            if len(shape) == 2:
+                at = at * (np.sqrt(3) / 2, 1) + (0, round(at[0] / pitch) % 2 * pitch / 2)
+            at = at + rng.normal(0, jitter, len(shape))
+            box = tuple(slice(max(int(c - radius - 1), 0), int(c + radius + 2)) for c in at)
+            grid = np.indices(picture[box].shape).T + [b.start for b in box] - at
+            picture[box][((grid**2).sum(-1) <= radius**2).T] = 150
+        return (20 + ndimage.gaussian_filter(picture, 0.7) +
+                rng.normal(0, 3, shape)).clip(0, 255).round().astype(np.uint8)
 
     rng = np.random.default_rng(6)
-    for pitch in (11, 12):
-        picture = grid(9, pitch, 2) + rng.normal(0, 3, (9 * pitch,) * 2)
+    for radius, pitch, touch in ((10, 20, True), (6, 12, True), (4, 16, False), (6, 18, False)):
+        picture = balls((240, 240), pitch, radius, radius / 10)
         for dark in (False, True):
-            name, word = "touching_%d_%d" % (pitch, dark), "dark" if dark else "bright"
-            save(name + ".png", abs(255 * dark - picture).clip(0, 255).round().astype(np.uint8))
-            r = analyse("voting", name, path(name + ".png"))
-            with np.load(path(name, "result.npz")) as z:
-                found = len(z["point"])
-            p = parameters(name)
-            tap.ok(r.returncode == 0 and p["polarity"] == word and found == 81 and
-                   4 <= p["radius"] <= 8.4, "touching %s discs: voting" % word,
-                   "%d points %s %s" % (found, p, r.stderr))
-            r = analyse("cellcount", name + "_count", path(name + ".png"))
-            p = parameters(name + "_count")
-            tap.ok(r.returncode == 0 and p["polarity"] == word and p["fill_holes"] is False,
-                   "touching %s discs: cellcount" % word, "%s %s" % (p, r.stderr))
-    stack = np.pad(grid(7, 11, 3), 6, constant_values=20) + rng.normal(0, 4, (89,) * 3)
+            name, word = "apart%d_%d_%d" % (radius, pitch, dark), "dark" if dark else "bright"
+            save(name + ".png", 255 - picture if dark else picture)
+            for analysis in ("voting", "cellcount"):
+                r = analyse(analysis, name + analysis, path(name + ".png"))
+                p = parameters(name + analysis)
+                right = (p.get("fill_holes") == (not touch) if analysis == "cellcount" else
+                         0.6 <= p["radius"] / radius <= 1.6)
+                tap.ok(r.returncode == 0 and p["polarity"] == word and right,
+                       "%s: %s discs of radius %d, %d apart" % (analysis, word, radius, pitch),
+                       "%s %s" % (p, r.stderr))
+    at = np.indices((77,) * 3) % 11 - 5
+    stack = np.pad(((at**2).sum(0) <= 36) * 150.0, 6)
+    stack = 20 + ndimage.gaussian_filter(stack, 0.7) + rng.normal(0, 4, (89,) * 3)
     tifffile.imwrite(path("touching.tif"), stack.clip(0, 255).round().astype(np.uint8))
     r = analyse("voting", "touching", "--stack", "--spacing", "1,1,1", path("touching.tif"))
     with np.load(path("touching", "result.npz")) as z:

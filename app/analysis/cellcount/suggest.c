@@ -6,8 +6,8 @@
  * polarity: "dark" or "bright", whichever gives the smaller typical area, as cells are separate
  * from each other while the background between them is connected. "auto" if the pictures differ in
  * polarity, and "auto" finds for each of them the polarity that its typical area suggests. Where
- * cells touch all around gaps, the gaps are separate and smaller: the cells are the larger and more
- * compact regions, and fill_holes is false.
+ * cells touch all around gaps, the gaps are separate and smaller: the cells are the larger and
+ * rounder regions, and fill_holes is false.
  *
  * threshold: "local" if any picture has bright cells, or if in any picture a local threshold finds
  * smaller cells than Otsu's threshold does. Its window is 2.4 times the diameter of the cells that
@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "app/analysis/cellcount/cellcount.h"
+#include "app/analysis/common/real.h"
 #include "app/analysis/analyses.h"
 #include "app/analysis/suggest.h"
 
@@ -78,8 +79,8 @@ typedef struct uncut_regions {
     int64_t typical; /* typical area; INT64_MAX: there are no regions */
     size_t n;
     double pixels; /* pixels of all of them */
-    double fill;   /* share of their boxes that they fill: of discs 0.79, of the gaps between discs
-                      less */
+    double round;  /* share of their pixels that lie in the discs of their areas and centroids: of
+                      discs 1, of the gaps between touching discs less than 0.85; 0: unknown */
 } uncut_regions;
 
 /* The results of an analysis of all pictures with the same parameters. The arrays without a size
@@ -109,32 +110,50 @@ static tc_status append_areas(const wu_output *found, trial *t, tc_err *err)
     return TC_OK;
 }
 
-/* Sets *out from a result. */
-static tc_status measure_uncut(const wu_output *found, uncut_regions *out, tc_err *err)
+/* The number of pixels of each region, [label], that lie in the disc of its area and centroid. */
+static void count_in_discs(const wu_output *found, const int32_t *labels, uint32_t nx, size_t n,
+                           int64_t *inside)
+{
+    const int64_t *const area = wu_output_data(found, "region_area");
+    const double *const centre = wu_output_data(found, "region_centroid");
+    for (size_t i = 0; i < n; i++) {
+        if (labels[i] == 0)
+            continue;
+        const size_t r = (size_t)labels[i] - 1;
+        const double y = (double)(i / nx) - centre[2 * r], x = (double)(i % nx) - centre[2 * r + 1];
+        inside[r] += TC_PI * (y * y + x * x) <= (double)area[r];
+    }
+}
+
+/* Sets *out from a result of a picture of nx columns. out->round is set if there are labels. */
+static tc_status measure_uncut(const wu_output *found, uint32_t nx, uncut_regions *out, tc_err *err)
 {
     const size_t n = (size_t)wu_output_find(found, "region_area")->info.shape[0];
-    const int64_t *const area = wu_output_data(found, "region_area"), *const box = wu_output_data(
-                                                                          found, "region_bbox");
+    const int64_t *const area = wu_output_data(found, "region_area");
     const uint8_t *const border = wu_output_data(found, "region_border");
-    int64_t *const areas = malloc((n + 1) * sizeof *areas);
-    double boxes = 0;
+    const wu_out_array *const last =
+        &found->arrays[found->n - 1]; /* the labels, if there are any */
+    TC_AUTOFREE int64_t *const areas = malloc((n + 1) * sizeof *areas);
+    TC_AUTOFREE int64_t *const inside = calloc(n + 1, sizeof *inside);
+    double in_discs = 0;
     size_t k = 0;
     *out = (uncut_regions){ .typical = INT64_MAX };
-    if (areas == NULL)
+    if (areas == NULL || inside == NULL)
         return tc_no_memory(err, "a suggestion");
     for (size_t i = 0; i < n; i++)
         if (border[i] == 0)
             areas[k++] = area[i];
     out->typical = cc_area_quantile(areas, k, 1, 2);
-    free(areas);
+    if (last->info.ndim == 2 && last->info.dtype == WU_I32)
+        count_in_discs(found, last->data, nx, (size_t)(last->info.shape[0] * nx), inside);
     for (size_t i = 0; i < n; i++) {
         if (border[i] != 0 || area[i] < out->typical / 4)
             continue;
         out->n++;
         out->pixels += (double)area[i];
-        boxes += (double)(box[4 * i + 2] - box[4 * i]) * (double)(box[4 * i + 3] - box[4 * i + 1]);
+        in_discs += (double)inside[i];
     }
-    out->fill = boxes > 0 ? out->pixels / boxes : 0;
+    out->round = out->pixels > 0 ? in_discs / out->pixels : 0;
     return TC_OK;
 }
 
@@ -152,7 +171,7 @@ static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t
     t->threshold[i] = *(const int64_t *)wu_output_data(&found, "threshold");
     t->bright[i] = bright != NULL && *(const uint8_t *)bright->data != 0;
     return_if_error(append_areas(&found, t, err));
-    return_if_error(measure_uncut(&found, &t->uncut[i], err));
+    return_if_error(measure_uncut(&found, pictures->items[i].nx, &t->uncut[i], err));
     t->of_picture[i] = cc_area_quantile(t->area + before, t->n - before, 1, 2);
     for (size_t k = before; k < t->n; k++)
         t->cells[i] += t->area[k] >= t->of_picture[i] / 12;
@@ -236,31 +255,26 @@ static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters
                : tc_no_memory(err, "a suggestion");
 }
 
-/* The fewest regions of a picture from which find_touching decides. */
+/* The fewest regions of a picture from which find_touching decides, and the least
+ * uncut_regions.round of cells. */
 enum { MANY_TOUCH = 16 };
-/* Regions that fill this share of their boxes are compact. */
-static const double compact_fill = 0.6;
+static const double round_cells = 0.85;
 
-/* Whether the regions `best` of a picture may be gaps between touching cells: they are not compact,
- * or too small to tell; or whether touching cells around gaps that were filled are one region. */
-static bool may_touch(const an_pictures *pictures, size_t i, const trial *best)
+/* Whether a picture may be one of touching cells: its regions, found with filled holes, are gaps
+ * between such cells, or contain many of them. */
+static bool may_touch(const an_pictures *pictures, size_t i, const trial *filled)
 {
-    const uncut_regions *const in = &best->uncut[i];
     const int64_t large = (int64_t)pictures->items[i].nx * pictures->items[i].ny / 50;
-    return best->of_picture[i] > large ||
-           (in->n >= MANY_TOUCH && (in->fill < 0.7 || in->typical < 100));
+    return filled->uncut[i].n >= MANY_TOUCH || filled->of_picture[i] > large;
 }
 
-/* Whether the regions `chosen` of a picture are gaps between those of the other polarity: the
- * others are larger, cover more of the picture and are as compact, unless the gaps are too small to
- * tell.
- */
+/* Whether the regions `chosen` of a picture are gaps between the regions of the other polarity,
+ * which are larger, cover more of the picture and are rounder. */
 static bool are_gaps(const uncut_regions *chosen, const uncut_regions *other)
 {
-    return chosen->n >= MANY_TOUCH && other->n >= MANY_TOUCH && other->fill >= compact_fill &&
-           other->typical > chosen->typical + chosen->typical / 2 &&
-           other->pixels > chosen->pixels &&
-           (other->fill > chosen->fill + 0.05 || chosen->typical < 100);
+    return chosen->n >= MANY_TOUCH && other->n >= MANY_TOUCH && other->typical > chosen->typical &&
+           other->pixels > chosen->pixels && chosen->round < round_cells &&
+           other->round > chosen->round + 0.05;
 }
 
 /* Finds pictures of cells that touch all around gaps. With fill_holes, such cells become one
@@ -277,7 +291,8 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
         suspects += may_touch(pictures, i, &trials[*best]);
     if (json_object_get(given, "fill_holes") != NULL || 2 * suspects <= pictures->n)
         return TC_OK;
-    tc_status status = json_object_set_new(parameters, "fill_holes", json_false()) == 0
+    tc_status status = json_object_set_new(parameters, "fill_holes", json_false()) == 0 &&
+                               json_object_set_new(parameters, "labels", json_true()) == 0
                            ? TC_OK
                            : tc_no_memory(err, "a suggestion");
     for (size_t k = 0; status == TC_OK && k < 2; k++)
@@ -287,7 +302,7 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
         const uncut_regions *const own = &unfilled[*best].uncut[i];
         gaps += are_gaps(own, &unfilled[other].uncut[i]);
-        merged += own->n >= MANY_TOUCH && own->fill >= compact_fill &&
+        merged += own->n >= MANY_TOUCH && own->round >= round_cells &&
                   trials[*best].of_picture[i] / MOST_RATIO > own->typical;
     }
     const bool touch = status == TC_OK && 2 * (gaps > merged ? gaps : merged) > pictures->n;
@@ -301,6 +316,7 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
     free(unfilled[1].area);
     if (status == TC_OK &&
         (json_object_set_new(parameters, "fill_holes", json_boolean(!touch)) != 0 ||
+         json_object_set_new(parameters, "labels", json_false()) != 0 ||
          json_object_set_new(parameters, "polarity", json_string(words[*best])) != 0 ||
          json_object_set_new(out->parameters, "fill_holes", json_boolean(!touch)) != 0))
         status = tc_no_memory(err, "a suggestion");
