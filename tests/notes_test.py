@@ -338,7 +338,7 @@ def test_few_greys():
         with open(os.path.join(FOLDER, title, "report.html"), encoding="utf-8") as f:
             page = f.read()
         tap.ok(r.returncode == 0 and ("greys are 0 to 2 only" in r.stderr) == has_note and
-               ("--scale 0,2 spreads" in r.stderr) == has_note,
+               ("--scale 0,2 maps" in r.stderr) == has_note,
                "few greys: " + title, r.stderr)
         tap.ok(("<strong class=look>look</strong> <small>its greys are 0 to 2" in page) ==
                (has_note and "class=wrong" not in page),
