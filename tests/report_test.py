@@ -200,7 +200,8 @@ def test_label_runs():
 
 def test_size_notes():
     """A note is printed if the areas of small cells are far larger than at half of the contrast."""
-    for name, radius, args, has_note in (("small", 5, [], True), ("large", 20, [], False),
+    for name, radius, args, has_note in (("small", 5, [], True), ("medium", 10, [], True),
+                                         ("large", 20, [], False),
                                          ("small_otsu", 5, ["threshold=otsu", "smooth=0"], False)):
         y, x = np.mgrid[:30 * radius, :30 * radius] % (5 * radius) - 2.5 * radius + 0.5
         picture = ndimage.gaussian_filter(180.0 * (np.hypot(y, x) <= radius), 1)

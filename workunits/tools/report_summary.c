@@ -13,7 +13,7 @@
 #include "workunits/tools/tools.h"
 
 /* Areas that exceed those at half of the contrast by this factor are reported. */
-static const double least_excess = 1.25;
+static const double least_excess = 1.1;
 
 enum { MOST_MEASURED = 6 }; /* the most columns of the table of images that the page's head shows */
 
