@@ -275,6 +275,33 @@ def test_touching_cells():
                "8 pairs of discs, split=%s: %s" % (split, mark), row)
 
 
+def test_clusters():
+    """Regions of several cells without indented outlines are marked; cells of all sizes are not."""
+    rng = np.random.default_rng(15)
+    hexagon = [(0, 0)] + [(12 * np.sin(k * np.pi / 3), 12 * np.cos(k * np.pi / 3))
+                          for k in range(6)]
+    kinds = {"hexagon": (lambda k: [(6, *at) for at in hexagon[:7 if k == 14 else 1]], "1 of 36"),
+             "pairs": (lambda k: [(6, -4.2, 0), (6, 4.2, 0)] if k % 3 == 0 else [(6, 0, 0)],
+                       "12 of 36"),
+             "sizes": (lambda k: [(5.0 + k / 8, 0, 0)], "")}
+    for name, (cell, why) in kinds.items():
+        y, x = np.indices((760, 760)) / 2
+        picture = np.zeros(y.shape)
+        for k in range(36):
+            for radius, dy, dx in cell(k):
+                picture[np.hypot(y - 40 - 60 * (k // 6) - dy, x - 40 - 60 * (k % 6) - dx) <=
+                        radius] = 130
+        picture = ndimage.gaussian_filter(picture.reshape(380, 2, 380, 2).mean((1, 3)), 1)
+        Image.fromarray((picture + rng.normal(30, 3, picture.shape)).clip(0, 255).round()
+                        .astype(np.uint8)).save(path(name + "_several.png"))
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device", "cpu", "-o",
+                     path(name + "_several"), path(name + "_several.png")])
+        with open(os.path.join(path(name + "_several"), "items.csv"), newline="") as f:
+            row = next(csv.DictReader(f))
+        tap.ok(r.returncode == 0 and row["count"] == "36" and row["why"].startswith(why) and
+               row["mark"] == ("look" if why else "ok"), "several cells in a region: " + name, row)
+
+
 def test_noise():
     """Pictures without cells are marked "wrong?", also in one analysis with pictures of cells, and
     as a stack."""
@@ -1093,6 +1120,7 @@ def main():
     test_label_pictures()
     test_label_runs()
     test_touching_cells()
+    test_clusters()
     test_dim_cells()
     test_size_notes()
     test_empty_images()

@@ -29,9 +29,10 @@ typedef struct wu_sample_grid {
 
 /* Findings about the labelled regions of an image that the page shows. */
 typedef struct wu_outlines {
-    bool ragged;        /* most outlines are ragged */
-    size_t merged;      /* number of regions that look like several cells; 0 if there are few */
-    size_t n;           /* number of all regions */
+    bool ragged;    /* most outlines are ragged */
+    size_t merged;  /* number of indented regions that look like several cells; 0: few or none */
+    size_t several; /* number of regions so large that they may be several cells; 0: few or none */
+    size_t n;       /* number of all regions */
     wu_label_run *runs; /* [n_runs] the labels that the image's figure shows; owned; NULL: they are
                            not kept */
     size_t n_runs;

@@ -1,6 +1,7 @@
 /* Finds images whose regions have ragged outlines, as with a wrong threshold: more than half of the
  * regions fill less of their convex hulls than cells do. Such regions that are larger than the
- * median are counted as merged: they are likely several cells that touch. */
+ * median are counted as merged: they are likely several cells that touch. So are, without ragged
+ * outlines, regions that are several times as large as the median. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -188,6 +189,29 @@ static int compare_areas(const void *a, const void *b)
     return (x->area > y->area) - (x->area < y->area);
 }
 
+/* The number of regions that are likely several cells each, as they are far larger than the median:
+ * those of more than CLUSTER times its area, if they have the area of one cell in MERGED or more;
+ * or those of about two cells, if they are one in MERGED or more, and few regions are of a size in
+ * between. regions: [n], with ascending areas. */
+static size_t count_several(const region *regions, size_t n)
+{
+    enum { CLUSTER = 3 };
+    static const double pair = 1.6, single = 1.25;
+    const double median = (double)regions[n / 2].area;
+    double missing = 0;
+    size_t clusters = 0, pairs = 0, between = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double cells = (double)regions[i].area / median;
+        clusters += cells > CLUSTER;
+        missing += cells > CLUSTER ? cells - 1 : 0;
+        pairs += cells >= pair && cells <= CLUSTER;
+        between += cells > single && cells < pair;
+    }
+    if (MERGED * missing >= (double)n)
+        return clusters;
+    return pairs > 1 && MERGED * pairs >= n && 3 * between <= pairs ? pairs : 0;
+}
+
 /* Makes the runs of equal labels among n labels, to be freed by free(). NULL: the runs would take
  * as many bytes as the labels, or there is no memory. */
 static wu_label_run *runs_of(const uint32_t *labels, size_t n, size_t *n_runs)
@@ -239,6 +263,7 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
         few += indented;
         large += indented && regions[i].area > regions[first + n / 2].area;
     }
+    const size_t several = status == TC_OK && n > 0 ? count_several(regions + first, n) : 0;
     for (size_t i = 0; regions != NULL && i < count; i++) {
         free(regions[i].sides[0].corner);
         free(regions[i].sides[1].corner);
@@ -246,6 +271,7 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
     free(regions);
     out->ragged = n >= LEAST_REGIONS && 2 * few > n;
     out->merged = n >= LEAST_REGIONS && MERGED * large > n ? large : 0;
+    out->several = n >= LEAST_REGIONS ? several : 0;
     out->n = n;
     return status;
 }
