@@ -285,7 +285,9 @@ def test_pixels():
                mask)
     check_pack("a mask that fills the picture of a texture", "glcm",
                dict(GLCM, roi={"type": "mask"}),
-               SPOTS, ["inside everywhere"], mask | 1)
+               SPOTS, ["every pixel is analysed"], mask | 1)
+    check_pack("an empty mask of a picture of a texture", "glcm",
+               dict(GLCM, roi={"type": "mask"}), SPOTS, ["all values of its mask are 0"], mask * 0)
     workunit.write(os.path.join(FOLDER, "v"), "levelset", start,
                    [workunit.item("one", [SPOTS], [mask | 1])])
     r = tap.run([tap.TEXCELL, "run", "v", "-o", "v.npz", "--device", "cpu", "--quiet"], cwd=FOLDER)

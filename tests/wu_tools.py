@@ -372,6 +372,10 @@ def test_tiff_layouts():
     check_packed("TIFF of 12 bits", packed_12("a.tif", GREY16 // 16), GREY16 // 16, "its greys are")
     check_refused("TIFF float", tiff("bad.tif", GREY.astype(np.float32)),
                   "has floating-point samples, from %g to %g; --scale" % (GREY.min(), GREY.max()))
+    infinite = GREY.astype(np.float32)
+    infinite[3, 3] = np.inf
+    check_refused("TIFF float, one infinite", tiff("bad.tif", infinite),
+                  ", and infinite ones; --scale")
     check_refused("TIFF 32 bits", tiff("bad.tif", GREY.astype(np.uint32)),
                   "has samples of 32 bits, from "
                   "%d to %d, as label pictures have, which" % (GREY.min(), GREY.max()))
@@ -551,7 +555,8 @@ def test_scale():
     write_png("deep.png", deep, 16, 2)
     stack = RNG.normal(0, 1, (4, 30, 40))
     for name, picture, lo, hi, most, values, says in (
-            ("float", tiff("f.tif", real), -1, 7.5, 65535, real, "no number (NaN)"),
+            ("float", tiff("f.tif", real), -1, 7.5, 65535, real,
+             "not numbers (NaN) became 0; infinite samples became black or white"),
             ("double, a stack, big-endian",
              tiff("d.tif", stack, byteorder=">", photometric="minisblack"), -2, 2, 65535, stack,
              "taken as slices"),
@@ -1196,9 +1201,9 @@ def test_orientation():
     for f in turned:
         check_packed("a picture to be shown turned, " + f[-3:], f, as_read(f) if f[-3:] == "jpg"
                      else SMOOTH,
-                     "to be shown turned or mirrored; it is compressed as it is stored")
+                     "rotate or mirror it for display; texcell takes the pixels as they")
     r = pack(path("turned.zip"), *turned)
-    ok("turned.jpg (and 2 more): " in r.stderr and r.stderr.count("to be shown turned") == 1,
+    ok("turned.jpg (and 2 more): " in r.stderr and r.stderr.count("orientation tag") == 1,
        "one note about all turned pictures", r.stderr)
     exif[0x0112] = 1
     Image.fromarray(SMOOTH).save(turned[0], exif=exif)
@@ -1210,7 +1215,7 @@ def test_orientation():
         f.seek(-12, os.SEEK_END)
         f.write(png_chunk(b"eXIf", block) + png_chunk(b"IEND", b""))
     check_packed("a PNG whose orientation follows its samples", path("behind.png"), SMOOTH,
-                 "to be shown turned or mirrored")
+                 "rotate or mirror it for display")
     # A damaged Exif block is no reason to refuse the picture.
     for i, bad in enumerate([b"", b"II", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff",
                              block[:13], b"II*\0\xfe\xff\xff\xff" + block,
@@ -1371,6 +1376,10 @@ def test_sources():
        "sick/: left out: deep/, notes.txt (--recursive takes" in r.stderr
        and r.stderr.count("\n") == 3, "notes about changed names and files left out",
        r.stderr)
+    save_all("case", {n: GREY for n in ("a.png", "A.png", "A_2.png", "B.png")})
+    r, items = packed(path("case"))
+    ok(len({n.lower() for n, _ in items}) == len(items) == 4 and {"B", "A_2"} <= dict(items).keys()
+       and r.stderr.count("is called") == 1, "names that differ in case alone", [items, r.stderr])
     save_all("labelled", {n + ".png": GREY for n in ("a", "a_truth", "b_mask", "c", "c_cp_masks")})
     r, items = packed(path("labelled"))
     ok([n for n, _ in items] == ["a", "b_mask", "c"] and "labelled: left out: 2 files named like "

@@ -512,9 +512,11 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     if (c->analysis->check_survey != NULL)
         return_if_error(c->analysis->check_survey(c->params, &item, &source->survey, path, err));
     if (item.n_masks > 0 && source->survey.inside == 0)
-        wu_note_of(path, "its mask is empty: no pixel counts");
+        wu_note_of(
+            path, "all values of its mask are 0, so no pixel is analysed: in a mask, 0 is outside");
     if (item.n_masks > 0 && source->survey.inside == (uint64_t)item.nx * item.ny * item.nz)
-        wu_note_of(path, "its mask is inside everywhere: every pixel counts");
+        wu_note_of(
+            path, "no value of its mask is 0, so every pixel is analysed: in a mask, 0 is outside");
     if ((wu_has_one_colour(&source->survey, text, sizeof text) ||
          (c->analysis->note_survey != NULL
               ? c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text)

@@ -131,8 +131,9 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
                "says that its pages are a series of times; with --stack they are the "
                "slices of a stack, without it an item each");
     print_note(&notes[TURNED],
-               "says (Exif) that it is to be shown turned or mirrored; it is compressed as it "
-               "is stored, and coordinates are counted so. If that matters, save it turned");
+               "its orientation tag (Exif) says to rotate or mirror it for display; texcell takes "
+               "the pixels as they are stored, and coordinates refer to these. If that matters, "
+               "save a rotated copy");
     if (notes[OTHER_SIZE].n > 0)
         snprintf(text, sizeof text, "says that a %s is %s, but --spacing says %s, which counts",
                  notes[OTHER_SIZE].first->is_stack ? "voxel" : "pixel",

@@ -233,7 +233,8 @@ static void write_note(wu_picture *picture)
         picture->pages_skipped ? "pages marked as thumbnails or masks were left out" : NULL,
         picture->no_end ? "the file ends without saying so, but all samples came" : NULL,
         beyond > 1 ? share : NULL,
-        picture->not_numbers ? "samples that are no number (NaN) became 0" : NULL,
+        picture->not_numbers ? "samples that are not numbers (NaN) became 0" : NULL,
+        picture->infinite ? "infinite samples became black or white" : NULL,
     };
     size_t n = 0;
     for (size_t i = 0; i < sizeof notes / sizeof notes[0]; i++)

@@ -77,6 +77,7 @@ struct wu_picture {
     size_t n_encoded;
     void *raw;          /* buffer for a decoded page that has to be converted; owned */
     bool not_numbers;   /* samples were NaN */
+    bool infinite;      /* samples that were scaled were infinite */
     uint64_t taken;     /* samples that were scaled (want.scaled) */
     uint64_t beyond;    /* how many of these samples were outside [lo, hi] */
     bool alpha_dropped; /* alpha that was not opaque was dropped */

@@ -152,27 +152,32 @@ static uint32_t scale_value(wu_picture *picture, double value)
     if (!want->scaled)
         return (uint32_t)value;
     const double scaled = (value - want->lo) / (want->hi - want->lo) * most;
+    picture->infinite = picture->infinite || isinf(value);
     picture->taken++;
     picture->beyond += value < want->lo || value > want->hi;
     return scaled <= 0 ? 0 : scaled >= most ? (uint32_t)most : (uint32_t)(scaled + 0.5);
 }
 
-/* Extends the range [*lo, *hi] to the finite values of the wanted samples of the page `raw`. */
-static void widen_range(const wu_picture *picture, const void *raw, double *lo, double *hi)
+/* Extends the range [*lo, *hi] to the finite values of the wanted samples of the page `raw`.
+ * Returns whether others are infinite. */
+static bool widen_range(const wu_picture *picture, const void *raw, double *lo, double *hi)
 {
     const size_t n = wanted_samples(picture);
+    bool infinite = false;
     for (size_t i = 0; i < n; i++) {
         const double value = value_at(picture, raw, i);
         *lo = isfinite(value) && value < *lo ? value : *lo;
         *hi = isfinite(value) && value > *hi ? value : *hi;
+        infinite = infinite || isinf(value);
     }
+    return infinite;
 }
 
 /* Returns TC_BAD_INPUT with a message that a value of the page is outside 0..65535. */
 static tc_status refuse_range(const wu_picture *picture, const void *raw, tc_err *err)
 {
     double lo = DBL_MAX, hi = -DBL_MAX;
-    widen_range(picture, raw, &lo, &hi);
+    (void)widen_range(picture, raw, &lo, &hi);
     return tc_fail(err, TC_BAD_INPUT,
                    "%s: has values from %g to %g%s, and texcell takes 0 to 65535; --scale LO,HI "
                    "says which values become black and white",
@@ -229,12 +234,13 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
 {
     const wu_samples *const s = &picture->samples;
     double lo = DBL_MAX, hi = -DBL_MAX;
+    bool infinite = false;
     void *const raw = malloc(wu_picture_raw_bytes(picture));
     tc_status status = raw == NULL ? tc_no_memory(err, picture->path) : TC_OK;
     for (uint32_t z = 0; status == TC_OK && z < picture->info.nz; z++) {
         status = wu_picture_decode(picture, z, raw, err);
         if (status == TC_OK)
-            widen_range(picture, raw, &lo, &hi);
+            infinite = widen_range(picture, raw, &lo, &hi) || infinite;
         picture->pages_read++;
     }
     free(raw);
@@ -245,8 +251,8 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
                        picture->path);
     return tc_fail(
         err, TC_BAD_INPUT,
-        "%s: has %s, from %g to %g%s; --scale LO,HI says which values become black and white%s",
-        picture->path, say_samples(s), lo, hi,
+        "%s: has %s, from %g to %g%s%s; --scale LO,HI says which values become black and white%s",
+        picture->path, say_samples(s), lo, hi, infinite ? ", and infinite ones" : "",
         lo == 0 && s->slope == 0 && s->type != WU_SAMPLE_FLOAT && s->bits >= 32
             ? ", as label pictures have, which objects takes as --labels"
             : "",

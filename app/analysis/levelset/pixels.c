@@ -160,7 +160,7 @@ static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
     const bool later = full > n && (w->moves & ~(UINT32_MAX << full)) >> n != 0;
 
     if (later || (!rests && tail && w->moves >> full & 1))
-        return tc_fail(err, TC_NO_MATCH, "the kept sides change after they came to rest");
+        return tc_fail(err, TC_NO_MATCH, "the history changes after it had stopped changing");
     if (first < full)
         return_if_error(repeat_stretch(w, first, first + 1, err));
     else if (!tail && n > 0)
