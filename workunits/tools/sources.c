@@ -121,16 +121,30 @@ static bool clean_name(const char *base, char name[WU_MAX_NAME + 1])
     return strcmp(base, name) == 0;
 }
 
+/* A name in lower case: names that differ in case alone are equal, as the names of files are on
+ * Windows and macOS. */
+typedef struct folded_name {
+    char text[WU_MAX_NAME + 1];
+} folded_name;
+
+static folded_name fold_case(const char *name)
+{
+    folded_name out = { "" };
+    for (size_t i = 0; i < WU_MAX_NAME && name[i] != '\0'; i++)
+        out.text[i] = (char)tolower((unsigned char)name[i]);
+    return out;
+}
+
 /* Returns the name or, if `taken` has it already, the name with _2, _3, ... appended, and adds it
- * to `taken`, which maps each name in use to the last number tried with it. Owned by the caller;
- * NULL: no memory. */
+ * to `taken`, which maps each name in use, in lower case, to the last number tried with it. Owned
+ * by the caller; NULL: no memory. */
 static char *make_name(const char *name, json_t *taken)
 {
     const size_t n = strlen(name);
     char unique[WU_MAX_NAME + 1];
     memcpy(unique, name, n + 1);
     json_int_t number = 1;
-    const json_t *seen = json_object_get(taken, name);
+    const json_t *seen = json_object_get(taken, fold_case(name).text);
     if (seen != NULL) {
         number = json_integer_value(seen);
         do {
@@ -138,11 +152,11 @@ static char *make_name(const char *name, json_t *taken)
             const int m = snprintf(suffix, sizeof suffix, "_%lld", (long long)++number);
             const size_t keep = n + (size_t)m > WU_MAX_NAME ? WU_MAX_NAME - (size_t)m : n;
             snprintf(unique + keep, sizeof unique - keep, "%s", suffix);
-        } while (json_object_get(taken, unique) != NULL);
-        if (json_object_set_new(taken, name, json_integer(number)) != 0)
+        } while (json_object_get(taken, fold_case(unique).text) != NULL);
+        if (json_object_set_new(taken, fold_case(name).text, json_integer(number)) != 0)
             return NULL;
     }
-    if (json_object_set_new(taken, unique, json_integer(1)) != 0)
+    if (json_object_set_new(taken, fold_case(unique).text, json_integer(1)) != 0)
         return NULL;
     return strdup(unique);
 }
@@ -162,8 +176,8 @@ static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_er
                                                   : base_name(item->path, item->is_folder);
         if (base != NULL)
             tc_compose(base);
-        const bool usable =
-            base != NULL && clean_name(base, name) && json_object_get(taken, name) == NULL;
+        const bool usable = base != NULL && clean_name(base, name) &&
+                            json_object_get(taken, fold_case(name).text) == NULL;
         const bool named = item->name != NULL, wanted = usable || others;
         const bool no_memory = !named && base == NULL;
         if (!named && !no_memory && wanted)
