@@ -355,7 +355,7 @@ def test_gradual():
               "hill": 60 + 60 * np.exp(-((x - 0.5)**2 + (y - 0.5)**2) / 0.05)}
     disc = np.hypot(y - 0.5, x - 0.5) < 0.15
     four = np.hypot((y + 0.25) % 0.5 - 0.25, (x + 0.25) % 0.5 - 0.25) < 0.08
-    objects = {"dim": lights["ramp"] + 20 * ndimage.gaussian_filter(four.astype(float), 1),
+    objects = {"dim": lights["ramp"] + 30 * ndimage.gaussian_filter(four.astype(float), 1),
                "blurred": 60 + 80 * ndimage.gaussian_filter(disc.astype(float), 6)}
     for name, picture in {**lights, **objects}.items():
         Image.fromarray((picture + RNG.normal(0, 2, x.shape)).clip(0, 255).round()
@@ -366,7 +366,8 @@ def test_gradual():
                          out, path(name + "_light.png")])
             with open(os.path.join(out, "items.csv"), newline="") as f:
                 row = next(csv.DictReader(f))
-            marked = row["mark"] == "wrong?" and "change only gradually" in row["why"]
+            marked = row["mark"] == "wrong?" and ("change only gradually" in row["why"] or
+                                                  "no more than noise" in row["why"])
             tap.ok(r.returncode == 0 and marked == (name in lights),
                    "%s, %s: light or objects" % (name, analysis), row)
 

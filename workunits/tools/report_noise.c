@@ -285,7 +285,7 @@ static tc_status find_smooth(const wu_pixels *px, double noise, double area, boo
                              tc_err *err)
 {
     enum { BLOCKS = 32, LEAST_SIDE = 3 };
-    static const double gradual_share = 0.12, hidden_share = 0.3;
+    static const double gradual_share = 0.09, hidden_share = 0.4;
     blocks b = { .side = (px->nx < px->ny ? px->nx : px->ny) / BLOCKS };
     *smooth = false;
     if (b.side < LEAST_SIDE || area < 4 * (double)(b.side * b.side))
@@ -295,8 +295,8 @@ static tc_status find_smooth(const wu_pixels *px, double noise, double area, boo
     b.mean = malloc(b.ny * b.nx * sizeof *b.mean);
     if (b.mean == NULL)
         return tc_no_memory(err, "edges");
-    /* Four standard deviations of the second difference of three means. */
-    const double of_noise = 4 * noise * sqrt(6) / (double)b.side;
+    /* Five standard deviations of the second difference of three means. */
+    const double of_noise = 5 * noise * sqrt(6) / (double)b.side;
     *smooth = true;
     for (size_t z = 0; z < px->nz && *smooth; z++) {
         double range;
