@@ -371,10 +371,14 @@ def repeat_first_row(table, columns):
     return change
 
 
-def exchange_neighbours(names):
-    """A forgery: each object has its neighbour's values in the columns that match `names`."""
-    return lambda a, _analysis: a.update({name: np.roll(a[name], 1, 0)
-                                          for name in a if re.match(names, name)})
+def exchange_neighbours(names, first=0):
+    """A forgery: each object from row `first` on has its neighbour's values in the columns that
+    match `names`."""
+    def change(a, _analysis):
+        for name in a:
+            if re.match(names, name) and len(a[name]) > first:
+                a[name][first:] = np.roll(a[name][first:], 1, 0)
+    return change
 
 
 def exchange_every_second(names):
@@ -459,6 +463,13 @@ def points_at_maxima(radius, picture):
 
 def keep_upper_points(end):
     return lambda a, _analysis: keep_points(a, a["point"][:, -2] < end)
+
+
+def move_lower_points(start):
+    """A forgery: points from row `start` on are a pixel beside the right place."""
+    def change(a, _analysis):
+        a["point"][:, -1] -= (a["point"][:, -2] >= start) & (a["point"][:, -1] >= 1)
+    return change
 
 
 def keep_points(a, keep):
@@ -643,6 +654,12 @@ def cheap_forgeries():
     noise, network_ = squares_and_network()
     yield ("objects", "another's texture for the one object of most pixels", {}, [noise],
            [network_], copy_last_texture)
+    few = np.zeros((700, 700), int)
+    few[5:280, 5:695], few[285:560, 5:695] = 1, 2
+    few[575:675, 5:665][:84] = np.kron(np.arange(3, 69).reshape(3, 22), np.ones((28, 30), int))
+    rough = np.random.default_rng(5).integers(0, 256, few.shape).astype(np.uint8)
+    yield ("objects", "rows of all small objects beside two large ones exchanged", {}, [rough],
+           [few], exchange_neighbours("object_(?!item|label)", 12))
     yield "objects", "another picture's", {}, [cells_], labels, compute_with({}, [other], labels)
     yield ("objects", "of a smoothed picture", {}, [cells_], labels,
            compute_with({}, [scipy.ndimage.uniform_filter(cells_, 3)], labels))
@@ -673,6 +690,12 @@ def cheap_forgeries():
     yield ("voting", "maxima of the smoothed picture", vote, [cells()], None,
            points_at_maxima(7, cells()))
     yield "voting", "the upper half alone", vote, [cells()], None, keep_upper_points(200)
+    barred = cells(side=490, n=230)
+    barred[:140] = barred[300:440, ::-1]
+    barred[:130] = 60
+    barred[:40] = 150
+    yield ("voting", "below a bright bar, the lower half moved", dict(vote, threshold="auto"),
+           [barred], None, move_lower_points(260))
     yield ("voting", "another radius", vote, [cells()], None,
            compute_with(dict(vote, radius=5), [cells()]))
     yield ("voting", "of every second pixel", vote, [cells()], None,

@@ -175,8 +175,8 @@ def test_levelset():
     spot = np.where(SPOTS == 40, 180, 40).astype(np.uint8)
     check_no_note("a level set that finds a spot", "levelset", LEVEL_SET, spot)
     check_note("one that vanishes", ["vanished", "--param target"], "levelset", LEVEL_SET, FLAT * 0)
-    check_note("one that fills everything", ["fills the whole picture", "--param epsilon"], "levelset",
-               LEVEL_SET, FLAT)
+    check_note("one that fills everything", ["fills the whole picture", "--param epsilon"],
+               "levelset", LEVEL_SET, FLAT)
 
 
 def test_textures():

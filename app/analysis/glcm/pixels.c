@@ -26,7 +26,7 @@ enum {
 /* The number of random windows whose bands of rows, and of others whose bands of columns, are
  * computed again (count_places). */
 enum {
-    LINES = 128,    /* one window, and one more for this many rows or columns that have windows */
+    LINES = 32,     /* one window, and one more for this many rows or columns that have windows */
     MOST_PLACES = 4 /* the greatest number */
 };
 

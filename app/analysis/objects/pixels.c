@@ -13,9 +13,9 @@
 #include "app/base/random.h"
 
 enum {
-    ONE_IN = 10,   /* one object in this many is measured again, ... */
-    LEAST = 6,     /* ... but at least this many ... */
-    MOST = 64,     /* ... and at most this many */
+    ONE_IN = 10,   /* one object in this many is measured again, besides BY_PIXELS, ... */
+    LEAST = 6,     /* ... but at least this many, ... */
+    MOST = 64,     /* ... and at most this many, BY_PIXELS included */
     LOOKS = 512,   /* pixels that are drawn at random */
     FEW_LOOKS = 64 /* pixels of objects needed for a comparison of the mean grey value */
 };
@@ -146,7 +146,8 @@ static size_t row_of_pixel(const wu_pixels *px, const int64_t *label, size_t n, 
 /* How many of n objects are measured again. */
 static size_t count_measured(size_t n)
 {
-    const size_t share = n / ONE_IN, wanted = share < LEAST ? LEAST : share > MOST ? MOST : share;
+    const size_t share = n / ONE_IN < LEAST ? LEAST : n / ONE_IN,
+                 wanted = share + BY_PIXELS > MOST ? MOST : share + BY_PIXELS;
 
     return wanted < n ? wanted : n;
 }
@@ -211,7 +212,7 @@ static tc_status choose_objects(const an_work *work, const wu_output *out, uint6
         rows[k] = k < BY_PIXELS ? row_of_pixel(work->pixels, label, n, random)
                                 : (size_t)tc_random_below(n, random);
         while (is_taken(rows, k, rows[k]))
-            rows[k] = (rows[k] + 1) % n;
+            rows[k] = (size_t)tc_random_below(n, random);
     }
     memcpy(by_pixels, rows, sizeof by_pixels);
     qsort(rows, wanted, sizeof *rows, by_row);

@@ -17,9 +17,19 @@ enum {
     MOST_SIDE = 20, /* greatest side of a tile */
     MARGIN = 10     /* margin around a tile */
 };
-/* The greatest number of tiles, not counting those that check_tiles adds until one has a point of
- * the result. */
-enum { MOST_TILES = 12 };
+/* The numbers of tiles, not counting those that check_tiles adds until one has a point of the
+ * result. */
+enum {
+    LEAST_TILES = 2, /* one at an edge, one at many points */
+    MOST_TILES = 12
+};
+/* If a tile is at most SHARE of the item, three more are around points that are in different thirds
+ * of the rows, and in different thirds of the columns: so made-up points in a third of the picture
+ * are found. */
+enum {
+    STRATA = 3,
+    STRATUM_DRAWS = 64 /* random points from which the one for a stratum is taken */
+};
 /* The least side, in quarters of the radius, of the first tile. It is placed around an edge, and is
  * so large that it contains the point of the cell with that edge. */
 enum { EDGE_SIDE = 14 };
@@ -96,12 +106,14 @@ static uint32_t choose_side(const voting_scheme *s)
     return side;
 }
 
-/* The number of tiles of this side that are SHARE of the item. */
+/* The number of tiles that are SHARE of the item, but at least LEAST_TILES, with those in the
+ * strata if one tile is not more than SHARE, and at most MOST_TILES. */
 static size_t count_tiles(const voting_scheme *s)
 {
     const double wanted = SHARE / share_of_tile(s, choose_side(s));
+    const size_t least = wanted < 1 ? LEAST_TILES : LEAST_TILES + STRATA;
 
-    return wanted < 1 ? 1 : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
+    return wanted < (double)least ? least : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
 /* The tile around a place; quarters: its side, in quarters of the radius. If its margin reaches the
@@ -383,30 +395,66 @@ static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uin
     }
 }
 
-/* Computes tiles again and compares their points. The first tile and every second one after it are
- * at edges far from all points; the second tile is around many points; the others are at random
- * places, where missing points may be found. If no tile has a point of the result, tiles around
- * points are added until one has. */
+/* Chooses a random point in one of STRATA x STRATA equal parts of the picture. If none of
+ * STRATUM_DRAWS random points is in that part, sets place to a random pixel of it. */
+static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points, unsigned row,
+                              unsigned column, uint64_t *random, uint32_t place[3])
+{
+    const uint32_t y0 = s->ny * row / STRATA, y1 = s->ny * (row + 1) / STRATA,
+                   x0 = s->nx * column / STRATA, x1 = s->nx * (column + 1) / STRATA;
+
+    for (int i = 0; i < STRATUM_DRAWS; i++) {
+        choose_place(s, points, false, random, place);
+        if (place[1] >= y0 && place[1] < y1 && place[2] >= x0 && place[2] < x1)
+            return;
+    }
+    choose_place(s, points, true, random, place);
+    place[1] = y0 + (uint32_t)tc_random_below(y1 - y0, random);
+    place[2] = x0 + (uint32_t)tc_random_below(x1 - x0, random);
+}
+
+/* Sets place to the centre of tile k of check_tiles. shift, step: the strata's columns are
+ * (shift + step * row) % STRATA. */
+static void choose_tile(const an_work *work, const voting_scheme *s, const voting_peaks *points,
+                        size_t k, unsigned shift, unsigned step, uint64_t *random,
+                        uint32_t place[3])
+{
+    const size_t tiles = count_tiles(s);
+    const unsigned row = (unsigned)(k - 2);
+
+    if (k == 0)
+        choose_edge(work, s, points, 1, random, place);
+    else if (k == 1 || k >= tiles)
+        choose_crowd(s, points, choose_side(s), random, place);
+    else if (row < STRATA)
+        choose_in_stratum(s, points, row, (shift + step * row) % STRATA, random, place);
+    else if (k % 2 != 0)
+        choose_edge(work, s, points, FEWER_EDGES, random, place);
+    else
+        choose_place(s, points, true, random, place);
+}
+
+/* Computes tiles again and compares their points. The first tile is at an edge far from all points,
+ * the second one around many points, three are in the strata, and the others are by turns at edges
+ * and at random places, where missing points may be found. If no tile has a point of the result,
+ * tiles around points are added until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
     const double least = greatest_threshold(work->params, points);
     const size_t tiles = count_tiles(s);
     const uint32_t side = choose_side(s);
+    const unsigned shift = (unsigned)tc_random_below(STRATA, random),
+                   step = 1 + (unsigned)tc_random_below(2, random);
     evidence e = { .claimed = 0 };
     tc_status status = TC_OK;
 
-    for (size_t k = 0; status == TC_OK && (k < 2 || k < tiles || e.claimed == 0); k++) {
+    for (size_t k = 0; status == TC_OK && (k < tiles || e.claimed == 0); k++) {
         voting_peaks found = { 0, 0, NULL };
         uint32_t place[3];
         tile t;
 
-        if (k == 0 || (k % 2 == 0 && k < tiles))
-            choose_edge(work, s, points, k == 0 ? 1 : FEWER_EDGES, random, place);
-        else if (k == 1 || k >= tiles)
-            choose_crowd(s, points, side, random, place);
-        else
-            choose_place(s, points, true, random, place);
+        choose_tile(work, s, points, k, shift, step, random, place);
         t = tile_at(s, k == 0 && side < EDGE_SIDE ? EDGE_SIDE : side, place);
         status = compute_tile(work, s, &t, least, &found, err);
         if (status == TC_OK)
