@@ -826,7 +826,7 @@ def test_used_folder():
     os.mkdir(path("own"))
     open(path("own", "items.csv"), "w", encoding="utf-8").close()
     r = count(path("own"))
-    tap.ok(r.returncode == 2 and "items.csv: is there" in r.stderr and os.listdir(path("own")) ==
+    tap.ok(r.returncode == 2 and "items.csv: exists" in r.stderr and os.listdir(path("own")) ==
            ["items.csv"], "a foreign items.csv is refused at once", r.stderr)
     result = os.path.join(second_folder, "result.npz")
     with open(result, "rb") as f:
