@@ -2392,7 +2392,7 @@ def check_export_again(arrays, unit, result):
     os.remove(os.path.join(folder, "exported.txt"))
     contents = {n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}
     r = wu("export", "--pictures", result, "-o", folder)
-    ok(r.returncode == 2 and ".csv: is there" in r.stderr and "another folder" in r.stderr and
+    ok(r.returncode == 2 and ".csv: exists" in r.stderr and "another folder" in r.stderr and
        all(open(os.path.join(folder, n), "rb").read() == b for n, b in contents.items()),
        "export does not replace files that exported.txt does not list", r.stderr)
     with open(os.path.join(folder, "exported.txt"), "w") as f:
