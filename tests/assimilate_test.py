@@ -1055,6 +1055,16 @@ def test_read_only():
     r = assimilate("--db", os.path.join(folder, "d.sqlite"), path("plain.npz"), preexec_fn=nobody)
     ok(r.returncode == 3 and "d.sqlite" in r.stderr, "a read-only data set",
        "%d %s" % (r.returncode, r.stderr))
+    there = os.path.join(folder, "d.sqlite")
+    os.makedirs(path("of_nobody"))
+    os.chmod(path("of_nobody"), 0o777)
+    r = run([ASSIMILATE, "export", "--db", there, "-o", path("of_nobody", "t")], preexec_fn=nobody)
+    ok(r.returncode == 3 and "which this user may not do: copy it" in r.stderr,
+       "export: a data set in a folder of another user", "%d %s" % (r.returncode, r.stderr))
+    shutil.copyfile(there, path("of_nobody", "d.sqlite"))
+    r = run([ASSIMILATE, "export", "--db", path("of_nobody", "d.sqlite"), "-o",
+             path("of_nobody", "t")], preexec_fn=nobody)
+    ok(r.returncode == 0, "its copy is exported", "%d %s" % (r.returncode, r.stderr))
     os.chmod(folder, 0o755)
 
 

@@ -41,6 +41,12 @@ tc_status val_sql_fault(const val_dataset *ds, tc_err *err)
     for (size_t i = 0; i < sizeof unlike_io / sizeof unlike_io[0]; i++)
         if (code == unlike_io[i].code)
             status = unlike_io[i].status;
+    if (ds->only_reads && (code == SQLITE_READONLY || code == SQLITE_CANTOPEN))
+        return tc_fail(err, TC_IO,
+                       "%.600s: to read it, SQLite makes files next to it (-shm, -wal), which this "
+                       "user may not do: copy it to a folder of your own, with its -wal if there "
+                       "is one",
+                       ds->path);
     if (code == SQLITE_INTERRUPT)
         return tc_fail(err, TC_IO,
                        "%.600s: reading takes longer than a data set of this size needs", ds->path);
@@ -382,7 +388,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     int keep_log = 1;
     tc_status status = TC_OK;
 
-    *out = (val_dataset){ .path = path };
+    *out = (val_dataset){ .path = path, .only_reads = mode == VAL_READ };
     if (plain == NULL)
         return tc_no_memory(err, path);
     if (sqlite3_open_v2(plain, &out->db, flags, NULL) != SQLITE_OK)

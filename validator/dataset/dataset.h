@@ -19,6 +19,7 @@
 
 typedef struct val_dataset {
     const char *path; /* not owned */
+    bool only_reads;  /* it was opened with VAL_READ */
     sqlite3 *db;
     uint64_t bytes;      /* VAL_READ: length of the file */
     uint64_t calls_left; /* VAL_READ: number of SQLite's progress calls after which reading is
