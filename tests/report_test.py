@@ -794,6 +794,20 @@ def test_used_folder():
            all(filecmp.cmp(os.path.join(first, n), os.path.join(second_folder, n), False)
                for n in ("parameters.json", "regions.csv", "items.csv")),
            "parameters.json repeats the analysis", r.stderr)
+    for name, kept in (("items.csv", "items.csv.edited"), ("items.csv", "items.csv.edited2")):
+        with open(os.path.join(first, name), "a", encoding="utf-8") as f:
+            f.write("own notes\n")
+        later = os.stat(os.path.join(first, name)).st_mtime + 5
+        os.utime(os.path.join(first, name), (later, later))
+        with open(os.path.join(first, name), encoding="utf-8") as f:
+            edited = f.read()
+        r = count(first)
+        text = text_of(os.path.join(first, kept)) if kept in os.listdir(first) else ""
+        tap.ok(r.returncode == 0 and text == edited and "kept as " + kept in r.stderr and
+               filecmp.cmp(os.path.join(first, name), os.path.join(second_folder, name), False),
+               "a table that the user has edited is kept: " + kept, r.stderr)
+    r = count(first)
+    tap.ok(r.returncode == 0 and "kept as" not in r.stderr, "a table that is unchanged is replaced", r.stderr)
     r = count(first, "--param", "min_area=3")
     tap.ok(r.returncode == 0 and
            "replaces the result there, which has other parameters" in r.stderr,

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "app/base/command.h"
@@ -218,14 +220,53 @@ static tc_status remove_file(const char *folder, const char *name, const char *e
     return TC_OK;
 }
 
-/* Removes the file that a line of the list names, if an export can have written it. Also removes
- * its temporary file, which may exist if an export was killed. */
-static tc_status remove_listed(const char *folder, char *line, tc_err *err)
+/* The last line of WU_EXPORT_LIST. Files that were changed later were changed by a person. */
+static const char list_end[] = "# all files are written";
+
+tc_status wu_export_end(const char *folder, tc_err *err)
+{
+    return write_list(folder, "ab", list_end, "\n", err);
+}
+
+/* Renames the table of this name to NAME.edited, or NAME.edited2 and so on, if it was changed after
+ * `finished`, when the export that wrote it ended. */
+static tc_status keep_edited(const char *folder, const char *name, time_t finished, tc_err *err)
+{
+    TC_AUTOFREE char *const path = wu_path_in(folder, name, "");
+    struct stat info;
+    const size_t n = strlen(name);
+    if (path == NULL)
+        return tc_no_memory(err, name);
+    if (n < 4 || strcmp(name + n - 4, ".csv") != 0 || os_kind_of_link(path) != OS_FILE ||
+        stat(path, &info) != 0 || info.st_mtime <= finished)
+        return TC_OK;
+    for (unsigned i = 1;; i++) {
+        char end[24] = ".edited";
+        if (i > 1)
+            snprintf(end, sizeof end, ".edited%u", i);
+        TC_AUTOFREE char *const kept = wu_path_in(folder, name, end);
+        if (kept == NULL)
+            return tc_no_memory(err, name);
+        if (os_kind_of_link(kept) != OS_NOTHING)
+            continue;
+        if (rename(path, kept) != 0)
+            return tc_fail(err, TC_IO, "%s: cannot be renamed: %s", path, strerror(errno));
+        wu_note("%s: was changed after it was written: kept as %s%s", path, name, end);
+        return TC_OK;
+    }
+}
+
+/* Removes the file that a line of the list names, if an export can have written it, and its
+ * temporary file, which a killed export may have left. finished: when that export ended; 0: it did
+ * not. */
+static tc_status remove_listed(const char *folder, char *line, time_t finished, tc_err *err)
 {
     const size_t n = strlen(line);
     if (n < 2 || line[n - 1] != '\n' || !is_export_name(line, n - 1))
         return TC_OK;
     line[n - 1] = '\0';
+    if (finished != 0)
+        return_if_error(keep_edited(folder, line, finished, err));
     const tc_status status = remove_file(folder, line, "", err);
     return status == TC_OK ? remove_file(folder, line, ".tmp", err) : status;
 }
@@ -238,6 +279,21 @@ static bool begins_list(char *line, size_t size, FILE *list)
         return feof(list) != 0;
     return strncmp(list_title, line, strlen(line)) == 0 &&
            (strcmp(list_title, line) == 0 || feof(list) != 0);
+}
+
+/* When the export ended that wrote the list, of which the title was read; 0: it did not end, or
+ * this is not known. The list is then read again from its title on. */
+static time_t when_finished(FILE *list)
+{
+    char line[1024] = "";
+    struct stat info;
+    const long begin = ftell(list);
+    while (fgets(line, sizeof line, list) != NULL)
+        ;
+    const bool ended = strncmp(line, list_end, strlen(list_end)) == 0;
+    const bool known =
+        begin >= 0 && fseek(list, begin, SEEK_SET) == 0 && fstat(fileno(list), &info) == 0;
+    return ended && known ? info.st_mtime : 0;
 }
 
 /* Removes what an earlier export wrote, and begins a new list. */
@@ -257,8 +313,9 @@ static tc_status clear_folder(const char *folder, tc_err *err)
         status = tc_fail(err, TC_BAD_INPUT,
                          "%s/" WU_EXPORT_LIST ": is not the list of an export; give another folder",
                          folder);
+    const time_t finished = list != NULL ? when_finished(list) : 0;
     while (status == TC_OK && list != NULL && fgets(line, sizeof line, list) != NULL)
-        status = remove_listed(folder, line, err);
+        status = remove_listed(folder, line, finished, err);
     if (list != NULL)
         fclose(list);
     return status == TC_OK ? write_list(folder, "wb", list_title, "", err) : status;
@@ -375,7 +432,7 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
         printf(", %zu %s\n", n_pictures, n_pictures == 1 ? "picture" : "pictures");
     else
         printf(" (--pictures adds PNG)\n");
-    return TC_OK;
+    return also.marks ? TC_OK : wu_export_end(folder, err);
 }
 
 tc_status wu_export(int argc, char **argv, tc_err *err)

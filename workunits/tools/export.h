@@ -52,6 +52,9 @@ wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size
  * WU_EXPORT_LIST, so that the next export removes it. TC_BAD_INPUT: such a file exists, and no
  * export wrote it. */
 tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err);
+/* To be called when all files of an export are written: tables that are changed later are kept,
+ * under another name, by the next export. */
+tc_status wu_export_end(const char *folder, tc_err *err);
 /* Calls wu_export_begin for NAME.csv and opens this file. Call wu_csv_close also after a failure.
  */
 tc_status wu_export_csv(const char *folder, const char *name, wu_csv *out, tc_err *err);

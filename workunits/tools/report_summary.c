@@ -1248,5 +1248,7 @@ tc_status wu_report_marks_csv(wu_report *r, const char *folder, bool columns, tc
     return_if_error(write_items(s, folder, err));
     if (columns)
         return_if_error(write_columns(s, folder, err));
-    return has_groups(s) ? write_groups(s, folder, err) : TC_OK;
+    if (has_groups(s))
+        return_if_error(write_groups(s, folder, err));
+    return wu_export_end(folder, err);
 }
