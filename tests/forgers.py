@@ -65,6 +65,86 @@ def discs_and_clump():
     return picture.clip(0, 190).astype(np.uint8)
 
 
+def draw_discs(discs, noise=4, seed=2):
+    """A picture of 1600 x 1600. discs: y, x, radius and height of each."""
+    picture = 60 + np.random.default_rng(seed).normal(0, noise, (1600, 1600))
+    for y, x, r, height in discs:
+        top, left = max(y - r, 0), max(x - r, 0)
+        part = picture[top:y + r + 1, left:x + r + 1]
+        ys, xs = np.indices(part.shape)
+        part[(ys + top - y) ** 2 + (xs + left - x) ** 2 <= r * r] += height
+    return picture.clip(0, 255).astype(np.uint8)
+
+
+def giants_among_small():
+    return draw_discs([(y, x, 230, 90) for y in (270, 800, 1330) for x in (270, 800, 1330)] +
+                 [(y, x, 5, 90) for y in (10, 535, 1065, 1588) for x in range(12, 1590, 24)])
+
+
+def change_giants(a, _analysis):
+    """The greatest regions have another area, centre and mean; their boxes are right."""
+    big = a["region_area"] > 20000
+    n = a["region_area"][big] = a["region_area"][big] * 7 // 10
+    a["region_centroid"][big] = np.round((a["region_centroid"][big] - 30) * n[:, None]) / n[:, None]
+    a["region_mean"][big] = np.round((a["region_mean"][big] + 20) * n) / n
+
+
+def replace_giants_by_one(a, _analysis):
+    """One region whose box is the picture, in place of the greatest ones."""
+    keep = a["region_area"] <= 20000
+    first = {"area": 20000, "bbox": [0, 0, 1600, 1600], "border": True, "centroid": 800,
+             "mean": 150}
+    for name in first:
+        a["region_" + name][0] = first[name]
+    keep[0] = True
+    relabel(a, keep)
+
+
+def hollow_out_giants(a, _analysis):
+    """In the table and in the labels the greatest regions are rings."""
+    for i in np.flatnonzero(a["region_area"] > 20000):
+        region = a["labels_one"] == i + 1
+        inside = scipy.ndimage.binary_erosion(region, iterations=15)
+        a["labels_one"][inside] = 0
+        at = np.argwhere(region & ~inside)
+        n = a["region_area"][i] = len(at)
+        a["region_centroid"][i] = at.sum(0) / n
+        a["region_mean"][i] = np.round(a["region_mean"][i] * n) / n
+
+
+def pairs_and_singles():
+    """Rows of discs that lie alone, and of pairs that touch."""
+    return draw_discs([(y, x + d, 8, 90) for k, y in enumerate(range(12, 1580, 26))
+                  for x in range(12, 1560, 26 if k % 3 else 46)
+                  for d in ((0,) if k % 3 else (0, 16))])
+
+
+def change_means_of_pairs(a, _analysis):
+    n, row = a["region_area"], np.round((a["region_centroid"][:, 0] - 12) / 26)
+    of = row % 3 == 0
+    a["region_mean"][of] = (np.round(a["region_mean"] * n + n * 25) / n)[of]
+
+
+def small_clump():
+    """Discs that lie alone, and in the last columns discs that all touch."""
+    return draw_discs([(y, x, 8, 90) for y in range(12, 1580, 22) for x in range(12, 1500, 22)] +
+                 [(y, x, 9, 90) for y in range(12, 1580, 17) for x in range(1530, 1590, 17)])
+
+
+def shrink_clump(a, _analysis):
+    """Of the discs of the clump three quarters of the pixels."""
+    of = a["region_bbox"][:, 1] > 1516
+    n = a["region_area"][of] = a["region_area"][of] * 3 // 4
+    a["region_centroid"][of] = np.round(a["region_centroid"][of] * n[:, None]) / n[:, None]
+    a["region_mean"][of] = np.round(a["region_mean"][of] * n) / n
+
+
+def large_bright_small_faint():
+    kinds = [(12, 120), (6, 110), (6, 50)]
+    return draw_discs([(y, x) + kinds[(y + x) // 34 % 3] for y in range(20, 1580, 34)
+                  for x in range(20, 1580, 34)], 2)
+
+
 def merge_clump(a, _analysis):
     """Replaces all regions on the right by one."""
     box, area = a["region_bbox"], a["region_area"]
@@ -478,10 +558,10 @@ def keep_points(a, keep):
     a["count"][0] = keep.sum()
 
 
-def another_threshold(parameters, picture):
-    """A forgery: computed with a threshold 5 above Otsu's, as a part of the picture may give it."""
+def another_threshold(parameters, picture, difference=5):
+    """A forgery: computed with another threshold than Otsu's, as a part of the picture may give it."""
     def change(a, analysis):
-        t = int(a["threshold"][0]) + 5
+        t = int(a["threshold"][0]) + difference
         compute_with(dict(parameters, threshold=t), [picture])(a, analysis)
         a["threshold"][0] = t
     return change
@@ -591,7 +671,8 @@ def cheap_forgeries():
                          dict(faint, min_contrast={"full_area": "auto", "percent": 40}))):
         yield ("cellcount", "the upper half alone of regions by contrast" + name, whole, [soft],
                None, keep_upper_regions(800))
-    clump = discs_and_clump()
+    clump, giant = discs_and_clump(), giants_among_small()
+    large = draw_discs([(y, x, 74, 90) for y in range(89, 1526, 170) for x in range(89, 1526, 170)])
     for name, more in (("", {}), (", filled", {"fill_holes": True}), (", split", {
             "split": "distance"}), (", smoothed", {"smooth": 1}), (
                 ", smoothed and split", {"split": "distance", "smooth": 1})):
@@ -599,6 +680,26 @@ def cheap_forgeries():
         yield "cellcount", "a clump left out" + name, whole, [clump], None, remove_clump
         if "split" in more:
             yield "cellcount", "a clump as one" + name, whole, [clump], None, merge_clump
+        if "smooth" not in more:
+            yield ("cellcount", "the upper half alone of large cells" + name, whole, [large], None,
+                   keep_upper_regions(820))
+        if "split" not in more:
+            yield "cellcount", "giants made up" + name, whole, [giant], None, change_giants
+            yield ("cellcount", "one region for giants" + name, whole, [giant], None,
+                   replace_giants_by_one)
+    yield ("cellcount", "giants hollow in the labels", dict(step, labels=True), [giant], None,
+           hollow_out_giants)
+    split = dict(step, split="distance")
+    yield "cellcount", "a small clump made up", split, [small_clump()], None, shrink_clump
+    yield ("cellcount", "other means of parts, smoothed and split",
+           dict(split, smooth=1, background={"radius": 30}, threshold=50), [pairs_and_singles()],
+           None, change_means_of_pairs)
+    for more in {}, {"smooth": 1}, {"split": "distance"}:
+        whole = dict(BRIGHT, min_area=20, threshold=85,
+                     min_contrast={"full_area": 300, "percent": 60}, **more)
+        picture = large_bright_small_faint()
+        yield ("cellcount", "faint regions as well" + "".join(", " + k for k in more), whole,
+               [picture], None, compute_with(dict(whole, min_contrast=None), [picture]))
     auto_area = dict(step, min_area="auto")
     yield "cellcount", "the largest 200 alone", auto_area, [soft], None, keep_largest(200)
     yield ("cellcount", "the largest 700 alone, smoothed", dict(auto_area, smooth=1), [soft], None,
@@ -609,6 +710,10 @@ def cheap_forgeries():
     otsu = dict(step, threshold="otsu")
     yield ("cellcount", "another Otsu's threshold", otsu, [cells_], None,
            another_threshold(otsu, cells_))
+    for difference in -20, 20:
+        smoothed = dict(otsu, smooth=1)
+        yield ("cellcount", "Otsu's threshold %+d, smoothed" % difference, smoothed, [cells_], None,
+               another_threshold(smoothed, cells_, difference))
     yield "cellcount", "every second region", step, [cells_], None, remove_each(2)
     yield "cellcount", "all but each tenth region", step, [cells_], None, remove_each(10)
     yield "cellcount", "the left half, twice", step, [cells_], None, mirror_left_half

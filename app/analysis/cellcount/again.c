@@ -10,11 +10,14 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/random.h"
 
-/* The side of a tile without its margin, in pixels: SIDE_BOXES times the mean side of a region's
- * box, clamped to LEAST_SIDE to MOST_SIDE. */
-enum { SIDE_BOXES = 5, LEAST_SIDE = 96, MOST_SIDE = 512 };
-/* The margin around a tile is this share of its side, plus the distance within which a prepared
- * grey value depends on others. */
+/* A tile's side, without its margin, in pixels. */
+enum {
+    BOXES = 5,  /* it is this many times the mean side of a region's box, ... */
+    LEAST = 96, /* ... but at least this ... */
+    MOST = 512  /* ... and at most this */
+};
+/* The margin around a tile is this share of its side, and in addition the distance from which
+ * prepared grey values depend on others. */
 static const double MARGIN_SHARE = 0.25;
 /* The bounds of the number of tiles. */
 enum { LEAST_TILES = 4, MOST_TILES = 16 };
@@ -25,15 +28,20 @@ static const double TILES_SHARE = 0.16;
 static const double MOST_TILES_SHARE = 0.24;
 /* The result passes only if at least this number of its regions were found again in the tiles. */
 enum { LEAST_CONFIRMED = 4 };
+/* ... and if at most one in this many pixels of cells is of a region too large for its tile. */
+enum { ONE_CUT_IN = 8 };
 
 typedef struct tile {
     uint32_t y, x, ny, nx;  /* first pixel in the picture and size, with the margin */
     int64_t y0, x0, y1, x1; /* half-open box: regions whose boxes lie within it are compared */
 } tile;
 
-/* Numbers of a tile's regions: `claimed` in the result, `computed` again, and the same in both. */
+/* The numbers of a tile's regions: those that the result claims, those computed again, and those
+ * that are the same in both. */
 typedef struct region_counts {
     size_t claimed, computed, same;
+    int64_t pixels, cut; /* of all regions computed again; of those that reach from the part without
+                            the margin to a side of the tile, and so are not compared */
 } region_counts;
 
 /* Returns a tile's side in pixels, from the boxes of the result's regions. */
@@ -46,14 +54,14 @@ static uint32_t choose_side(const wu_output *out)
 
     for (size_t i = 0; i < n; i++, b += 4)
         sum += (double)(b[2] - b[0] + b[3] - b[1]) / 2;
-    side = n == 0 ? LEAST_SIDE : SIDE_BOXES * sum / (double)n;
-    return side < LEAST_SIDE ? LEAST_SIDE : side > MOST_SIDE ? MOST_SIDE : (uint32_t)side;
+    side = n == 0 ? LEAST : BOXES * sum / (double)n;
+    return side < LEAST ? LEAST : side > MOST ? MOST : (uint32_t)side;
 }
 
-/* Chooses a tile's range of pixels along one axis at random, in band number `band` of n. length,
- * side, tile_margin: those of the picture, the tile and its margin, in pixels. Sets *from and *size
- * to the tile with its margin, and [*lo, *hi) to the range of the regions to be compared: the tile
- * without its margin, extended to the picture's border if the margin reaches it. */
+/* Places a tile at random along one axis, in the given one of n bands. length: of the picture;
+ * side: of the tile; tile_margin: of its margin. Sets *from, *size: the tile with its margin; and
+ * [*lo, *hi), where the regions to be compared lie: the tile without its margin, extended to the
+ * picture's border if the margin reaches it. */
 static void choose_range(uint32_t length, uint32_t side, uint32_t tile_margin, size_t band,
                          size_t n, uint64_t *random, uint32_t *from, uint32_t *size, int64_t *lo,
                          int64_t *hi)
@@ -78,7 +86,7 @@ static tc_status compute_tile(const an_work *work, uint32_t threshold, const til
     cc_params params = *(const cc_params *)work->params;
     wu_item item = *work->item;
     TC_AUTO(wu_pixels_free) wu_pixels pixels = { .nx = 0 };
-    an_work tile_work = {
+    an_work part = {
         .params = &params, .item = &item, .pixels = &pixels, .threads = work->threads
     };
     const uint32_t from[3] = { 0, t->y, t->x }, size[3] = { 1, t->ny, t->nx };
@@ -92,8 +100,8 @@ static tc_status compute_tile(const an_work *work, uint32_t threshold, const til
         params.threshold = (int32_t)threshold;
     }
     return_if_error(status);
-    return_if_error(an_cellcount.plan(&params, &item, &tile_work.plan, err));
-    return an_compute(&an_cellcount, &tile_work, 0, 0, out, err);
+    return_if_error(an_cellcount.plan(&params, &item, &part.plan, err));
+    return an_compute(&an_cellcount, &part, 0, 0, out, err);
 }
 
 /* A row of the table of regions, in coordinates of the whole picture. */
@@ -102,8 +110,7 @@ typedef struct region {
     double mean, centre[2];
 } region;
 
-/* Returns row i of the table in `out`, which is the result of tile t or, if t is NULL, of the whole
- * picture. */
+/* Row i of the table in `out`, which is the result of tile t; NULL: of the whole picture. */
 static region region_of(const wu_output *out, size_t i, const tile *t)
 {
     const int64_t *const box = (const int64_t *)wu_output_data(out, "region_bbox") + 4 * i;
@@ -126,6 +133,17 @@ static bool is_in_tile(const cc_params *p, const wu_item *item, const tile *t, c
            !(at_border && p->exclude_border);
 }
 
+/* Whether a region reaches from the part without the margin to a side of the tile that is not the
+ * picture's border. */
+static bool is_cut(const wu_item *item, const tile *t, const region *r)
+{
+    const int64_t *const b = r->box, y1 = (int64_t)t->y + t->ny, x1 = (int64_t)t->x + t->nx;
+    const bool at_side = (b[0] == t->y && t->y > 0) || (b[1] == t->x && t->x > 0) ||
+                         (b[2] == y1 && y1 < item->ny) || (b[3] == x1 && x1 < item->nx);
+
+    return at_side && b[0] < t->y1 && b[1] < t->x1 && b[2] > t->y0 && b[3] > t->x0;
+}
+
 static bool is_same(const region *a, const region *b)
 {
     return a->area == b->area && memcmp(a->box, b->box, sizeof a->box) == 0 && a->mean == b->mean &&
@@ -144,6 +162,8 @@ static region_counts compare_regions(const an_work *work, const tile *t, const w
         const region r = region_of(recomputed, k, t);
 
         f.computed += is_in_tile(work->params, work->item, t, &r);
+        f.pixels += r.area;
+        f.cut += is_cut(work->item, t, &r) ? r.area : 0;
     }
     for (size_t i = 0; i < n; i++) {
         const region r = region_of(claimed, i, NULL);
@@ -162,7 +182,7 @@ static region_counts compare_regions(const an_work *work, const tile *t, const w
     return f;
 }
 
-/* Whether, with these parameters, a region depends only on pixels near it. */
+/* Whether a region depends only on pixels near it. */
 static bool is_local(const cc_params *p)
 {
     return !p->min_contrast && !p->offset_percent && !p->full_area_auto;
@@ -177,12 +197,12 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
         (side + 2.0 * tile_margin) * (side + 2.0 * tile_margin) / ((double)item->nx * item->ny);
     const size_t tiles = (size_t)fmin(fmax(TILES_SHARE / share, LEAST_TILES), MOST_TILES);
     size_t confirmed = 0, column[MOST_TILES];
+    int64_t pixels = 0, cut = 0;
     tc_status status = TC_OK;
 
     if (!is_local(work->params) || LEAST_TILES * share > MOST_TILES_SHARE)
         return TC_NO_MATCH;
-    tc_random_order(tiles, column,
-                    random); /* so that a tall or wide structure is met by some tile */
+    tc_random_order(tiles, column, random); /* so that something tall or wide is met */
     for (size_t k = 0; status == TC_OK && k < tiles; k++) {
         wu_output recomputed = { .n = 0 };
         region_counts f = { .claimed = 0 };
@@ -196,8 +216,12 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
             f = compare_regions(work, &t, out, &recomputed);
         wu_output_free(&recomputed);
         confirmed += f.same;
+        pixels += f.pixels;
+        cut += f.cut;
         if (status == TC_OK && (f.same < f.claimed || f.same < f.computed))
             status = TC_NO_MATCH;
     }
-    return status == TC_OK && confirmed < LEAST_CONFIRMED ? TC_NO_MATCH : status;
+    return status == TC_OK && (confirmed < LEAST_CONFIRMED || ONE_CUT_IN * cut > pixels)
+               ? TC_NO_MATCH
+               : status;
 }

@@ -12,12 +12,13 @@
 typedef struct component_box {
     const an_follow *f;
     const an_component *c;
+    const wu_pixels *original;
     uint32_t nx, ny;  /* size of the box */
     uint32_t *height; /* 0 outside the component. After the watershed, measure_parts sets the
                          element of each maximum to the index of the maximum's part */
     int32_t *up;      /* ws_map.up */
     int32_t *first;   /* the first pixel of each maximum's part (ws_first) */
-    ws_list ws_result;
+    ws_list found;
 } component_box;
 
 /* The index, in the box, of the component's k-th pixel. */
@@ -47,10 +48,9 @@ static tc_status run_watershed(component_box *a, const cc_params *p, const tc_po
     for (size_t i = 0; i < (size_t)a->nx * a->ny; i++)
         a->first[i] = INT32_MAX;
     for (int part = WS_ASCEND; part <= WS_SADDLES; part++) {
-        ws_rows(&map, (ws_part)part, 0, a->ny, &a->ws_result);
-        return_if_error(a->ws_result.no_memory
-                            ? tc_no_memory(err, "a region")
-                            : ws_end(&map, (ws_part)part, &a->ws_result, 1, poll, err));
+        ws_rows(&map, (ws_part)part, 0, a->ny, &a->found);
+        return_if_error(a->found.no_memory ? tc_no_memory(err, "a region")
+                                           : ws_end(&map, (ws_part)part, &a->found, 1, poll, err));
     }
     ws_first(&map, 0, a->ny, a->first, NULL, NULL);
     return TC_OK;
@@ -69,9 +69,8 @@ static void extend_region(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
     r->area++;
 }
 
-/* Sets *parts and *n to the measurements of the parts that the watershed has found, in coordinates
- * of the picture. */
-static tc_status measure_parts(component_box *a, cc_region **parts, size_t *n, tc_err *err)
+/* Measures the parts that the watershed has found. Results are in coordinates of the picture. */
+static tc_status measure_parts(component_box *a, cc_part **parts, size_t *n, tc_err *err)
 {
     const size_t nx = a->f->px->nx;
 
@@ -88,17 +87,22 @@ static tc_status measure_parts(component_box *a, cc_region **parts, size_t *n, t
         return tc_no_memory(err, "a region");
     for (size_t k = 0; k < a->c->pixels; k++) {
         const size_t i = a->f->queue[k];
+        cc_part *const part = &(*parts)[a->height[a->up[box_index(a, k)]]];
 
-        extend_region(&(*parts)[a->height[a->up[box_index(a, k)]]], (uint16_t)(i / nx),
-                      (uint16_t)(i % nx), wu_grey(a->f->px, i));
+        extend_region(&part->region, (uint16_t)(i / nx), (uint16_t)(i % nx),
+                      wu_grey(a->original, i));
+        part->prepared += wu_grey(a->f->px, i);
     }
     return TC_OK;
 }
 
 static tc_status split_by_intensity(const cc_params *p, const an_follow *f, const an_component *c,
-                                    const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
+                                    const wu_pixels *original, const tc_poll *poll, cc_part **parts,
+                                    size_t *n, tc_err *err)
 {
-    component_box a = { .f = f, .c = c, .nx = c->hi[2] - c->lo[2], .ny = c->hi[1] - c->lo[1] };
+    component_box a = {
+        .f = f, .c = c, .original = original, .nx = c->hi[2] - c->lo[2], .ny = c->hi[1] - c->lo[1]
+    };
     const size_t box = (size_t)a.nx * a.ny;
     tc_status status;
 
@@ -109,7 +113,7 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
                                                                  : run_watershed(&a, p, poll, err);
     if (status == TC_OK)
         status = measure_parts(&a, parts, n, err);
-    ws_list_drop(&a.ws_result);
+    ws_list_drop(&a.found);
     free(a.height);
     free(a.up);
     free(a.first);
@@ -119,9 +123,9 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
 /* --- for fill_holes or a split by distance: analyses the component as a picture --------------- */
 
 /* Fills px, [ny][nx], with the component's box and one pixel around it. Pixels of other components
- * become background. Sets *others to whether the box has pixels of other components. */
-static tc_status cut_component(const an_follow *f, const an_component *c, wu_pixels *px,
-                               bool *others, tc_err *err)
+ * become background. *others: whether the box has pixels of other components. */
+static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *px, bool *others,
+                         tc_err *err)
 {
     const size_t nx = f->px->nx, n = (size_t)px->nx * px->ny;
     const uint32_t background = f->above ? f->threshold - 1 : f->threshold;
@@ -153,18 +157,18 @@ static tc_status cut_component(const an_follow *f, const an_component *c, wu_pix
 
 /* Sets *parts to the regions in the final state of the cut-out, in coordinates of the picture. */
 static tc_status copy_regions(const an_work *work, const cc_state *state, const an_component *c,
-                              cc_region **parts, size_t *n, tc_err *err)
+                              const wu_pixels *original, cc_part **parts, size_t *n, tc_err *err)
 {
-    const cc_region *ws_result = NULL;
+    const cc_region *found = NULL;
     cc_region *owned = NULL;
-    tc_status status = cc_regions(work, state, &ws_result, &owned, err);
+    tc_status status = cc_regions(work, state, &found, &owned, err);
 
     *n = state->regions;
     *parts = status == TC_OK ? calloc(*n + 1, sizeof **parts) : NULL;
     if (status == TC_OK && *parts == NULL)
         status = tc_no_memory(err, "a region");
     for (size_t k = 0; status == TC_OK && k < *n; k++) {
-        cc_region r = ws_result[k + 1];
+        cc_region r = found[k + 1];
         const uint32_t y = c->lo[1], x = c->lo[2];
 
         r.sum_y = r.sum_y + (uint64_t)r.area * y - r.area;
@@ -173,16 +177,25 @@ static tc_status copy_regions(const an_work *work, const cc_state *state, const 
         r.y1 = (uint16_t)(r.y1 + y - 1);
         r.x0 = (uint16_t)(r.x0 + x - 1);
         r.x1 = (uint16_t)(r.x1 + x - 1);
-        (*parts)[k] = r;
+        (*parts)[k] = (cc_part){ .region = r, .prepared = r.sum_grey };
+        (*parts)[k].region.sum_grey = 0;
     }
+    for (size_t y = c->lo[1]; status == TC_OK && y < c->hi[1]; y++)
+        for (size_t x = c->lo[2]; x < c->hi[2]; x++) {
+            const int32_t label =
+                state->plane[(y - c->lo[1] + 1) * work->item->nx + x - c->lo[2] + 1];
+
+            if (label > 0)
+                (*parts)[label - 1].region.sum_grey += wu_grey(original, y * original->nx + x);
+        }
     free(owned);
     return status;
 }
 
-/* Analyses the component as a picture of its own. *n stays 0 if other components may lie in its
- * holes. */
+/* Analyses the cut-out component. *n stays 0 if other components could lie in its holes. */
 static tc_status analyse_component(const cc_params *p, const an_follow *f, const an_component *c,
-                                   const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
+                                   const wu_pixels *original, const tc_poll *poll, cc_part **parts,
+                                   size_t *n, tc_err *err)
 {
     cc_params params = *p;
     TC_AUTO(wu_pixels_free)
@@ -195,7 +208,7 @@ static tc_status analyse_component(const cc_params *p, const an_follow *f, const
     an_work work = { .params = &params, .item = &item, .pixels = &px, .threads = 1, .poll = poll };
     bool others = false;
     TC_AUTOFREE void *state = NULL;
-    tc_status status = cut_component(f, c, &px, &others, err);
+    tc_status status = cut_out(f, c, &px, &others, err);
 
     params.threshold = (int32_t)f->threshold;
     params.threshold_word = 0;
@@ -206,9 +219,9 @@ static tc_status analyse_component(const cc_params *p, const an_follow *f, const
     params.min_area = 1;
     params.max_area = INT64_MAX;
     return_if_error(status);
-    /* The regions are not computed if holes are to be filled and other components lie in the box,
-     * or if the split is by intensity: its heights depend on the number of bits of the picture, and
-     * the component's picture always has 16. */
+    /* The regions are not computed if holes are to be filled and other components lie in the box;
+     * nor for a split by intensity, as its heights depend on the number of bits of the picture, and
+     * the cut-out always has 16. */
     if (p->split == CC_INTENSITY)
         others = true;
     if (!(others && p->fill_holes))
@@ -219,11 +232,12 @@ static tc_status analyse_component(const cc_params *p, const an_follow *f, const
                             ? tc_no_memory(err, "a region")
                             : an_work_run(&an_cellcount, an_cellcount.cpu, &work, state, 0, err));
     }
-    return state != NULL ? copy_regions(&work, state, c, parts, n, err) : TC_OK;
+    return state != NULL ? copy_regions(&work, state, c, original, parts, n, err) : TC_OK;
 }
 
 tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
-                      const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err)
+                      const wu_pixels *original, const tc_poll *poll, cc_part **parts, size_t *n,
+                      tc_err *err)
 {
     const bool at_border =
         cc_at_border(c->lo[2], c->lo[1], c->hi[2], c->hi[1], f->px->nx, f->px->ny) != 0;
@@ -231,20 +245,22 @@ tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component
     *parts = NULL;
     *n = 0;
     if (p->split == CC_INTENSITY && !p->fill_holes)
-        return split_by_intensity(p, f, c, poll, parts, n, err);
+        return split_by_intensity(p, f, c, original, poll, parts, n, err);
     if (p->split || p->fill_holes)
-        return at_border ? TC_OK : analyse_component(p, f, c, poll, parts, n, err);
+        return at_border ? TC_OK : analyse_component(p, f, c, original, poll, parts, n, err);
     *parts = calloc(1, sizeof **parts);
     if (*parts == NULL)
         return tc_no_memory(err, "a region");
-    **parts = (cc_region){ .sum_y = c->sum[1],
-                           .sum_x = c->sum[2],
-                           .sum_grey = c->grey,
-                           .area = (uint32_t)c->pixels,
-                           .y0 = (uint16_t)c->lo[1],
-                           .x0 = (uint16_t)c->lo[2],
-                           .y1 = (uint16_t)c->hi[1],
-                           .x1 = (uint16_t)c->hi[2] };
+    (*parts)->region = (cc_region){ .sum_y = c->sum[1],
+                                    .sum_x = c->sum[2],
+                                    .area = (uint32_t)c->pixels,
+                                    .y0 = (uint16_t)c->lo[1],
+                                    .x0 = (uint16_t)c->lo[2],
+                                    .y1 = (uint16_t)c->hi[1],
+                                    .x1 = (uint16_t)c->hi[2] };
+    (*parts)->prepared = c->grey;
+    for (size_t k = 0; k < c->pixels; k++)
+        (*parts)->region.sum_grey += wu_grey(original, f->queue[k]);
     *n = 1;
     return TC_OK;
 }

@@ -7,10 +7,18 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/common/follow.h"
 
+/* A region of a component. */
+typedef struct cc_part {
+    cc_region region;  /* sum_grey: of the original grey values */
+    uint64_t prepared; /* sum of the prepared grey values */
+} cc_part;
+
 /* Computes the regions of component c, which f has just followed; its pixels are the first in
- * f->queue. Sets *parts, which the caller frees, to the sums and boxes of the *n regions, in the
- * coordinates of f->px; *n to 0 if the regions depend on pixels around the component. */
+ * f->queue. original: the original grey values, as many as f->px has. Sets *parts, which the caller
+ * frees, to the *n regions, in the coordinates of f->px; *n to 0 if the regions depend on pixels
+ * around the component. */
 tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
-                      const tc_poll *poll, cc_region **parts, size_t *n, tc_err *err);
+                      const wu_pixels *original, const tc_poll *poll, cc_part **parts, size_t *n,
+                      tc_err *err);
 
 #endif

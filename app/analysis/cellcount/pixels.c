@@ -25,15 +25,16 @@ enum { LABELS = 256 };
 /* The number of places where two pixels of cells touch only by a corner and whose components are
  * checked. */
 enum { CORNERS = 16 };
-/* With a split, at most one in this many of the components of random pixels may be too large to be
- * followed. */
+/* At most one in this many pixels of cells may belong to components too large to be followed; with
+ * a split of a whole picture, no component that is looked at may be so large. */
 enum { ONE_LARGE_IN = 8 };
 /* The least number of components that must be known for a result to pass: of the whole picture, and
- * of all tiles together. */
-enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4 };
+ * of all tiles together; and of random pixels of cells in the whole picture whose components must
+ * have been followed. */
+enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4, LEAST_DRAWN = 12 };
 /* A component is followed for at most LEAST_ROOM pixels and 1 / ROOM_SHARE of the pixels of the
- * picture, or 1 / ROOM_IN_TILE of those of a tile. */
-enum { ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256 };
+ * picture, or 1 / ROOM_IN_TILE of those of a tile; ROOMS times as many pixels in all. */
+enum { ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256, ROOMS = 3 };
 /* A tile's side, in pixels, is the largest one for which MANY_TILES tiles, with their margins, are
  * at most TILED of the picture, from LEAST_TILE to MOST_TILE. */
 enum { LEAST_TILE = 48, MOST_TILE = 128, MANY_TILES = 8 };
@@ -50,7 +51,7 @@ enum { SOME_SHARE = 10 };
 /* The search for a pixel of a cell passes at most this many pixels and a sixteenth of all. */
 enum { LEAST_PIXELS = 4096 };
 /* The contrast of regions that are left out may be this many times the limit that min_contrast
- * sets. */
+ * sets, and the limit this many times the contrast of those that are not. */
 static const double AS_FAINT = 1.25;
 /* The upper bound of the number of pixels of cells in a picture, as a multiple of the estimate from
  * its tiles. */
@@ -86,21 +87,25 @@ static table table_of(const cc_params *p, const wu_output *out)
 /* A part of the picture: a tile with its margin, or the whole picture. Its core is the part without
  * the margin, where prepared grey values are those of the whole picture. */
 typedef struct part {
-    an_follow f;             /* f.px: the part's prepared pixels */
-    uint32_t y, x;           /* where the part begins in the picture */
-    uint32_t nx;             /* width of the whole picture */
-    uint32_t y0, x0, y1, x1; /* the core, half-open, in coordinates of the part */
-    size_t *rows, n_rows;    /* rows of the table whose boxes lie in the core; NULL, for the whole
-                                picture: all rows. The caller frees them. */
-    size_t looks;            /* components that are not known, or have a region in the table */
-    size_t known;            /* those of them that have a region in the table */
+    an_follow f;               /* f.px: the part's prepared pixels */
+    const wu_pixels *original; /* the original ones */
+    uint32_t y, x;             /* where the part begins in the picture */
+    uint32_t nx;               /* width of the whole picture */
+    uint32_t y0, x0, y1, x1;   /* the core, half-open, in coordinates of the part */
+    size_t *rows, n_rows;      /* rows of the table whose boxes lie in the core; NULL, for the whole
+                                  picture: all rows. The caller frees them. */
+    size_t looks;              /* components that are not known, or have a region in the table */
+    size_t known;              /* those of them that have a region in the table */
     size_t drawn,
-        large;   /* components of random pixels; those of them that are too large to be followed */
-    size_t bare; /* those of the large ones whose random pixel is in no box of the table */
+        large; /* components of random pixels; those of them that are too large to be followed */
+    bool any_large; /* a component, of a pixel or of a row, is too large to be followed */
+    size_t bare;    /* those of the large ones whose random pixel is in no box of the table */
     double contrast, area; /* min_contrast: contrast times area, and area, summed over regions of
                               at least full_area that are in the table */
     double missing;        /* min_contrast: greatest mean contrast of a region that is not in the
                               table though it passes the other filters */
+    double faintest;       /* min_contrast: least mean contrast of a region smaller than full_area
+                              that is in the table */
 } part;
 
 /* A pixel of the core chosen at random, as an index in the part. */
@@ -289,21 +294,9 @@ static tc_status check_regions(const cc_params *p, const part *q, const table *t
 
 /* --- components ------------------------------------------------------------------------------ */
 
-/* The sum of the original grey values, from px, of the component that was just followed in the
- * part's prepared ones. */
-static uint64_t sum_greys(const part *q, const wu_pixels *px, const an_component *c)
-{
-    uint64_t sum = 0;
-
-    for (size_t k = 0; k < c->pixels; k++)
-        sum += wu_grey(px, in_picture(q, q->f.queue[k]));
-    return sum;
-}
-
-/* Finds the row of the table with the measurements of region c, which was computed here. mean: its
- * mean is compared, too. Returns the row's number among those of the part, or n_rows if there is
- * none. */
-static size_t row_of_part(const part *q, const table *t, const cc_region *c, bool mean)
+/* Finds the row of the table with the measurements of region c, which was computed here. Returns
+ * the row's number among those of the part, or n_rows if there is none. */
+static size_t row_of_part(const part *q, const table *t, const cc_region *c)
 {
     const double n = c->area;
     size_t first = 0, end = q->n_rows;
@@ -323,7 +316,7 @@ static size_t row_of_part(const part *q, const table *t, const cc_region *c, boo
         if (r.y0 != c->y0)
             break;
         if (r.x0 == c->x0 && r.y1 == c->y1 && r.x1 == c->x1 && t->area[r.row] == (int64_t)c->area &&
-            (!mean || t->mean[r.row] == (double)c->sum_grey / n) &&
+            t->mean[r.row] == (double)c->sum_grey / n &&
             t->centroid[2 * r.row] == (double)(c->sum_y + (uint64_t)c->area * q->y) / n &&
             t->centroid[2 * r.row + 1] == (double)(c->sum_x + (uint64_t)c->area * q->x) / n)
             return first;
@@ -347,31 +340,36 @@ static double contrast_of(const cc_params *p, double mean, uint32_t threshold)
     return p->bright ? mean - (double)threshold : (double)threshold - mean;
 }
 
-/* Records the contrast of region r in q: among the large regions if it is in the table (listed); as
- * missing if it is not, though it passes the filters other than min_contrast. */
-static void note_contrast(const cc_params *p, part *q, const cc_region *r, bool listed, bool border)
+/* Records the contrast of region c in q: among the large or small regions if it is in the table
+ * (listed); as missing if it is not, though it passes the filters other than min_contrast. */
+static void note_contrast(const cc_params *p, part *q, const cc_part *c, bool listed, bool border)
 {
+    const cc_region *const r = &c->region;
     const double area = r->area,
-                 contrast = contrast_of(p, (double)r->sum_grey / area, q->f.threshold);
+                 contrast = contrast_of(p, (double)c->prepared / area, q->f.threshold);
 
     if (listed && (int64_t)r->area >= p->full_area) {
         q->contrast += contrast * area;
         q->area += area;
+    } else if (listed) {
+        q->faintest = fmin(q->faintest, contrast);
     } else if (!listed && cc_kept(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
         q->missing = fmax(q->missing, contrast);
     }
 }
 
 /* Checks that no missing region has more contrast than min_contrast, with the tolerance AS_FAINT,
- * allows: the mean contrast of the large regions may be an estimate from some of them. */
+ * allows, and no small region of the table less: the mean contrast of the large regions may be an
+ * estimate from some of them. */
 static tc_status judge_contrast(const cc_params *p, const part *q, tc_err *err)
 {
-    const double least = q->area > 0 ? AS_FAINT * p->percent / 100 * q->contrast / q->area : 0;
+    const double least = q->area > 0 ? p->percent * q->contrast / q->area / 100 : 0;
 
-    return !p->min_contrast || q->missing <= least
+    if (p->min_contrast && q->missing > AS_FAINT * least)
+        return tc_fail(err, TC_NO_MATCH, "a region with a contrast of %.1f is missing", q->missing);
+    return !p->min_contrast || AS_FAINT * q->faintest >= least
                ? TC_OK
-               : tc_fail(err, TC_NO_MATCH, "a region with a contrast of %.1f is missing",
-                         q->missing);
+               : tc_fail(err, TC_NO_MATCH, "a region has a contrast of only %.1f", q->faintest);
 }
 
 /* Follows the component of pixel i. If it is known, checks that its regions are in the table.
@@ -381,7 +379,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
 {
     const cc_params *const p = work->params;
     an_component c;
-    TC_AUTOFREE cc_region *parts = NULL;
+    TC_AUTOFREE cc_part *parts = NULL;
     size_t n = 0;
 
     an_follow_component(&q->f, i, &c);
@@ -391,22 +389,15 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
                  (uint64_t)(c.hi[1] - c.lo[1]) * (c.hi[2] - c.lo[2]) > 16 * c.pixels + 256;
     s->left -= c.pixels < s->left ? (size_t)c.pixels : s->left;
     if (!s->unknown)
-        return_if_error(cc_parts_of(p, &q->f, &c, work->poll, &parts, &n, err));
+        return_if_error(cc_parts_of(p, &q->f, &c, q->original, work->poll, &parts, &n, err));
     s->unknown = s->unknown || n == 0;
-    const bool prepared = cc_prepares(p), is_one = n == 1 && parts->area == c.pixels;
     for (size_t k = 0; k < n; k++) {
-        cc_region *const r = &parts[k];
+        const cc_region *const r = &parts[k].region;
         const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1,
                                          work->item->nx, work->item->ny);
-        const uint64_t prepared_sum = r->sum_grey;
+        const size_t found = row_of_part(q, t, r);
 
-        if (prepared && is_one)
-            r->sum_grey = sum_greys(q, work->pixels, &c);
-        const size_t found = row_of_part(q, t, r, !prepared || is_one);
-
-        r->sum_grey = prepared_sum;
-        note_contrast(p, q, r, found < q->n_rows, border);
-
+        note_contrast(p, q, &parts[k], found < q->n_rows, border);
         s->listed_any = s->listed_any || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
         /* With fill_holes the component may lie in the hole of another one, and so be no region. */
@@ -474,7 +465,7 @@ static bool is_in_box(const part *q, const table *t, size_t i)
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
                              tc_err *err)
 {
-    size_t left = 2 * q->f.room, i;
+    size_t left = ROOMS * q->f.room, i;
     tc_status status = TC_OK;
 
     for (int k = 0; status == TC_OK && left > 0 && k < LOOKS; k++) {
@@ -494,6 +485,7 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         q->known += s.listed_any;
         q->drawn += !of_row;
         q->large += !of_row && s.large;
+        q->any_large = q->any_large || s.large;
         q->bare += !of_row && s.large && !is_in_box(q, t, i);
     }
     return status;
@@ -594,11 +586,11 @@ static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t 
                : tc_fail(err, TC_NO_MATCH, "only %zu of %zu components are known", known, looks);
 }
 
-/* With a split: fails with TC_NO_MATCH if too many pixels of cells (`large` of `all`) belong to
- * components too large to be followed, as their parts may be invented. */
-static tc_status judge_large(const cc_params *p, double all, double large, tc_err *err)
+/* Fails with TC_NO_MATCH if more than one in ONE_LARGE_IN pixels of cells (`large` of `all`) belong
+ * to components too large to be followed, as their measurements may be invented. */
+static tc_status judge_large(double all, double large, tc_err *err)
 {
-    return !p->split || ONE_LARGE_IN * large <= all
+    return ONE_LARGE_IN * large <= all
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH, "%.0f%% of cells are too large to be followed",
                          100 * large / all);
@@ -770,10 +762,12 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
                       .threshold = threshold,
                       .above = p->bright,
                       .corners = p->eight_connected },
+               .original = px,
                .nx = px->nx,
                .y1 = px->ny,
                .x1 = px->nx,
-               .n_rows = t->n };
+               .n_rows = t->n,
+               .faintest = INFINITY };
 
     *side = (double)cells;
     *of_regions = false;
@@ -784,19 +778,28 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     return_if_error(check_part(work, &q, t, random, err));
     *of_regions = false; /* tiles around small regions do not show a large one */
     return_if_error(judge_bare(q.bare, err));
+    if (p->split && q.any_large)
+        return tc_fail(err, TC_NO_MATCH, "a component is too large to be followed");
+    return_if_error(judge_large((double)q.drawn, (double)q.large, err));
     *of_regions = true;
     q.contrast = q.area = 0; /* exact sums over the table replace those of the looks */
-    for (size_t i = 0; p->min_contrast && i < t->n; i++)
+    for (size_t i = 0; p->min_contrast && i < t->n; i++) {
+        const double contrast = contrast_of(p, t->mean[i], threshold);
+
         if (t->area[i] >= p->full_area) {
-            q.contrast += contrast_of(p, t->mean[i], threshold) * (double)t->area[i];
+            q.contrast += contrast * (double)t->area[i];
             q.area += (double)t->area[i];
+        } else {
+            q.faintest = fmin(q.faintest, contrast);
         }
+    }
     return_if_error(judge_contrast(p, &q, err));
     if (p->min_contrast && !p->fill_holes)
         return_if_error(check_rest(p, &q, t, err));
     if (p->split)
         return_if_error(check_boxes(&q, cells, t, random, err));
-    return_if_error(judge_large(p, (double)q.drawn, (double)q.large, err));
+    if (cells > 0 && q.drawn < LEAST_DRAWN)
+        return tc_fail(err, TC_NO_MATCH, "only %zu components of pixels were followed", q.drawn);
     return judge_known(cells, q.looks, q.known, LEAST_KNOWN, err);
 }
 
@@ -854,7 +857,7 @@ typedef struct found {
     size_t bare;         /* as in `part` */
     double contrast,
         rest; /* sums of the contrast of all pixels of cells, and of those that are not claimed */
-    part contrasts;      /* only contrast, area and missing, as in `part` */
+    part contrasts;      /* only contrast, area, missing and faintest, as in `part` */
     uint64_t *histogram; /* if the threshold is found in one; else NULL */
 } found;
 
@@ -979,7 +982,9 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     cc_prepare prepare = { .now = NULL };
     wu_pixels tile = { .nx = 0 };
     part q = { .f = { .threshold = threshold, .above = p->bright, .corners = p->eight_connected },
-               .nx = px->nx };
+               .original = &tile,
+               .nx = px->nx,
+               .faintest = INFINITY };
     tc_status status;
 
     y = extent_of(px->ny, side, place[0], place[2], margin);
@@ -1011,6 +1016,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     all->contrasts.contrast += q.contrast;
     all->contrasts.area += q.area;
     all->contrasts.missing = fmax(all->contrasts.missing, q.missing);
+    all->contrasts.faintest = fmin(all->contrasts.faintest, q.faintest);
     free(q.rows);
     an_follow_end(&q.f);
     cc_prepare_end(&prepare);
@@ -1051,7 +1057,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     const uint32_t size = (uint32_t)1 << px->bits;
     const bool finds = cc_finds_threshold(p);
     TC_AUTOFREE uint64_t *const histogram = finds ? calloc(size, sizeof *histogram) : NULL;
-    found all = { .histogram = histogram };
+    found all = { .histogram = histogram, .contrasts.faintest = INFINITY };
 
     if (finds && histogram == NULL)
         return tc_no_memory(err, "the grey values");
@@ -1069,6 +1075,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     }
     *of_regions = false;
     return_if_error(judge_bare(all.bare, err));
+    return_if_error(judge_large((double)all.cells, all.large, err));
     *of_regions = !finds;
     *side = (double)px->nx * px->ny * ROUGHLY * (double)all.cells / (double)all.pixels;
     if (finds)
@@ -1081,7 +1088,6 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     if (p->min_contrast)
         return_if_error(judge_rest(p, &all.contrasts, all.contrast, all.rest,
                                    (double)(all.cells - all.both), err));
-    return_if_error(judge_large(p, (double)all.cells, all.large, err));
     return judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
 }
 
