@@ -559,7 +559,7 @@ def keep_points(a, keep):
 
 
 def another_threshold(parameters, picture, difference=5):
-    """A forgery: computed with another threshold than Otsu's, as a part of the picture may give it."""
+    """A forgery: computed with another threshold than Otsu's."""
     def change(a, analysis):
         t = int(a["threshold"][0]) + difference
         compute_with(dict(parameters, threshold=t), [picture])(a, analysis)

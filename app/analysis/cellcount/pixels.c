@@ -44,9 +44,10 @@ enum { LEAST_TILES = 6, MOST_TILES = 24 };
 /* Some tiles are placed around a region whose box has sides of at most MOST_BOX pixels; at most
  * TRIES regions are drawn to find one. */
 enum { MOST_BOX = 128, TRIES = 16 };
-/* With rules other than Otsu's own, 1 / SOME_SHARE of the pixels may lie between the claimed
- * threshold and the one found in the tiles. The same share of the contrast of all cells may be
- * missing from the table. */
+/* A threshold that is found in the histogram may differ from that of the tiles by ERRORS standard
+ * errors, or by one in FEW_IN of the pixels. The tiles are in at most GROUPS groups. */
+enum { ERRORS = 4, FEW_IN = 1000, GROUPS = 8 };
+/* 1 / SOME_SHARE of the contrast of all cells may be missing from the table. */
 enum { SOME_SHARE = 10 };
 /* The search for a pixel of a cell passes at most this many pixels and a sixteenth of all. */
 enum { LEAST_PIXELS = 4096 };
@@ -62,10 +63,6 @@ static const double MOST_TILED = 0.5;
 /* The share of honest results that are in doubt, and so computed again, as measured with
  * tests/bench/looks.py units. */
 static const double DOUBTS = 0.8;
-/* The least between-class variance of the claimed Otsu threshold, relative to that of the best
- * threshold for the tiles. */
-static const double AS_GOOD = 0.9;
-
 /* The result's table of regions. */
 typedef struct table {
     size_t n;                      /* rows */
@@ -632,62 +629,42 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
 
 /* --- Otsu ------------------------------------------------------------------------------------ */
 
-/* Returns a number proportional to the between-class variance of the histogram at `threshold`. Sets
- * *best to its maximum over all thresholds. */
-static double separation(const uint64_t *histogram, uint32_t size, uint32_t threshold, double *best)
+/* Judges the claimed threshold by that of the tiles' pixels and its standard error, which the
+ * jackknife estimates: from the thresholds without one of the groups of tiles at a time.
+ * histograms: [groups][2^bits]. */
+static tc_status judge_found(const cc_params *p, const uint64_t *histograms, size_t groups,
+                             unsigned bits, uint32_t claimed, tc_err *err)
 {
-    double n = 0, s = 0, n0 = 0, s0 = 0, claimed = 0;
-
-    *best = 0;
-    for (uint32_t v = 0; v < size; v++) {
-        n += (double)histogram[v];
-        s += (double)histogram[v] * v;
-    }
-    for (uint32_t v = 0; v < size; v++) {
-        if (histogram[v] != 0 || v + 1 == threshold) {
-            n0 += (double)histogram[v];
-            s0 += (double)histogram[v] * v;
-            const double difference = s0 * (n - n0) - (s - s0) * n0, weight = n0 * (n - n0);
-            const double variance = weight > 0 ? difference / weight * difference : 0;
-
-            *best = variance > *best ? variance : *best;
-            claimed = v + 1 == threshold ? variance : claimed;
-        }
-    }
-    return claimed;
-}
-
-static tc_status judge_otsu(const uint64_t *histogram, uint32_t size, uint32_t claimed, tc_err *err)
-{
-    double best;
-    const double variance = separation(histogram, size, claimed, &best);
-
-    return variance >= AS_GOOD * best
-               ? TC_OK
-               : tc_fail(err, TC_NO_MATCH,
-                         "threshold: %lu divides the grey values %.2f times as well as another",
-                         (unsigned long)claimed, variance / best);
-}
-
-/* Judges the claimed threshold by the tiles' histogram. With Otsu's own rule: by its variance; with
- * other rules: few pixels lie between it and the threshold found in the tiles. */
-static tc_status judge_found(const cc_params *p, const uint64_t *histogram, unsigned bits,
-                             uint32_t claimed, tc_err *err)
-{
-    const uint32_t size = (uint32_t)1 << bits;
+    const size_t size = (size_t)1 << bits;
+    TC_AUTOFREE uint64_t *const all = calloc(size, sizeof *all);
+    TC_AUTOFREE uint64_t *const others = calloc(size, sizeof *others);
+    double sum = 0, squares = 0;
     uint64_t n = 0, between = 0;
     uint32_t expected;
-    tc_status status;
 
-    if (p->threshold_word == CC_OTSU && p->classes == 2 && p->scale == AN_OTSU_LINEAR)
-        return judge_otsu(histogram, size, claimed, err);
-    status = cc_find_threshold(p, histogram, bits, &expected, err);
-    for (uint32_t v = 0; v < size; v++) {
-        n += histogram[v];
-        between += (v >= expected) != (v >= claimed) ? histogram[v] : 0;
+    if (all == NULL || others == NULL)
+        return tc_no_memory(err, "the grey values");
+    for (size_t i = 0; i < groups * size; i++)
+        all[i % size] += histograms[i];
+    return_if_error(cc_find_threshold(p, all, bits, &expected, err));
+    for (size_t k = 0; k < groups; k++) {
+        uint32_t found;
+
+        for (size_t v = 0; v < size; v++)
+            others[v] = all[v] - histograms[k * size + v];
+        return_if_error(cc_find_threshold(p, others, bits, &found, err));
+        const double difference = (double)found - (double)expected;
+        sum += difference;
+        squares += difference * difference;
     }
-    return status != TC_OK || SOME_SHARE * between <= n
-               ? status
+    const double count = (double)groups,
+                 error = sqrt(fmax(squares - sum * sum / count, 0) * (count - 1) / count);
+    for (size_t v = 0; v < size; v++) {
+        n += all[v];
+        between += (v >= expected) != (v >= claimed) ? all[v] : 0;
+    }
+    return fabs((double)claimed - (double)expected) <= ERRORS * error || FEW_IN * between <= n
+               ? TC_OK
                : tc_fail(err, TC_NO_MATCH, "threshold: is %lu, but %lu in the tiles",
                          (unsigned long)claimed, (unsigned long)expected);
 }
@@ -858,7 +835,7 @@ typedef struct found {
     double contrast,
         rest; /* sums of the contrast of all pixels of cells, and of those that are not claimed */
     part contrasts;      /* only contrast, area, missing and faintest, as in `part` */
-    uint64_t *histogram; /* if the threshold is found in one; else NULL */
+    uint64_t *histogram; /* of the group of the tile, if the threshold is found in one; else NULL */
 } found;
 
 /* The extent of a tile along an axis. */
@@ -1056,10 +1033,12 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     size_t column[MOST_TILES];
     const uint32_t size = (uint32_t)1 << px->bits;
     const bool finds = cc_finds_threshold(p);
-    TC_AUTOFREE uint64_t *const histogram = finds ? calloc(size, sizeof *histogram) : NULL;
-    found all = { .histogram = histogram, .contrasts.faintest = INFINITY };
+    const size_t groups = bands < GROUPS ? bands : GROUPS;
+    TC_AUTOFREE uint64_t *const histograms =
+        finds ? calloc(groups * size, sizeof *histograms) : NULL;
+    found all = { .contrasts.faintest = INFINITY };
 
-    if (finds && histogram == NULL)
+    if (finds && histograms == NULL)
         return tc_no_memory(err, "the grey values");
     *of_regions = !finds;
     tc_random_order(bands, column, random);
@@ -1067,6 +1046,8 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         const bool of_region = k >= bands;
         uint32_t place[4];
 
+        /* Tiles around regions have more cells than the picture. */
+        all.histogram = finds && !of_region ? histograms + k % groups * size : NULL;
         if (of_region)
             choose_place(px, t, 0, 0, 1, true, random, place);
         else
@@ -1079,7 +1060,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     *of_regions = !finds;
     *side = (double)px->nx * px->ny * ROUGHLY * (double)all.cells / (double)all.pixels;
     if (finds)
-        return_if_error(judge_found(p, histogram, px->bits, threshold, err));
+        return_if_error(judge_found(p, histograms, groups, px->bits, threshold, err));
     return_if_error(judge_tiles(&all, t->labels == NULL, err));
     if (all.cells == 0)
         return tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
