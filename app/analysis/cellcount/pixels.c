@@ -46,7 +46,7 @@ enum { LEAST_TILES = 6, MOST_TILES = 24 };
 enum { MOST_BOX = 128, TRIES = 16 };
 /* A threshold that is found in the histogram may differ from that of the tiles by ERRORS standard
  * errors, or by one in FEW_IN of the pixels. The tiles are in at most GROUPS groups. */
-enum { ERRORS = 4, FEW_IN = 1000, GROUPS = 8 };
+enum { ERRORS = 3, FEW_IN = 1000, GROUPS = 8 };
 /* 1 / SOME_SHARE of the contrast of all cells may be missing from the table. */
 enum { SOME_SHARE = 10 };
 /* The search for a pixel of a cell passes at most this many pixels and a sixteenth of all. */
