@@ -664,12 +664,15 @@ def test_options_of_scripts():
     write(check, "#!/bin/sh\nexec mine $1\n", 0o755)
     check_refused("settings: a script without \"$@\"", folder, 'bin/texcell_check: has no "\\$@"',
                   "--verify", "0.1", version=None)
-    r = deploy(folder, "--classes", "cpu", version="0.98")
+    check_refused("a version that no host would get", folder, "--version 0.98: no host would get "
+                  "it: there is 1.00", "--classes", "cpu", version="0.98")
+    r = deploy(folder, "--classes", "cpu,mt", version="0.98")
     ok(r.returncode == 0 and "note: no host gets 0.98 for %s (%s): there is 1.00" %
        (PLATFORM, FOLDERS[0].partition("__")[2]) in r.stdout
        and re.search(r"wrote apps/texcell/0.98/\S+ \(\d+ files, \d+ bytes\)", r.stdout) and
        r.stdout.splitlines()[-2].startswith("note: bin/texcell_check"),
-       "settings: a lower version is reported; notes come last", r.stdout + r.stderr)
+       "settings: a version that is lower for some is reported; notes come last",
+       r.stdout + r.stderr)
 
 
 def test_update_versions_refuses():
@@ -935,6 +938,21 @@ def test_scripts():
        "texcell_assimilate stores in the project's folder", r.stderr)
     r = script("texcell_assimilate", "--error", "1", "wu_8", "8", "0")
     ok(r.returncode == 0, "texcell_assimilate records a failed unit", r.stderr)
+    program = os.path.join(folder, "bin", "texcell-validate")
+    write(program, "#!/bin/sh\nkill -s $SIGNAL $$\n", 0o755)
+    codes = [run([os.path.join(folder, "bin", name), result, result],
+                 env=dict(os.environ, SIGNAL=number)).returncode
+             for name in ("texcell_check", "texcell_compare") for number in ("KILL", "TERM", "HUP")]
+    os.unlink(program)
+    codes += [script(name, result).returncode for name in ("texcell_check", "texcell_compare")]
+    ok(codes == [3] * 8, "texcell_check and texcell_compare: try again later if texcell-validate "
+       "was killed, or is not there", codes)
+    check = os.path.join(folder, "bin", "texcell_check")
+    text = read(check)
+    write(check, text.replace(b"deploy.\n", b"deploy.\nexec ").partition(b" || ")[0] + b"\n", 0o755)
+    r = deploy(folder)
+    ok(r.returncode == 0 and read(check) == text and "differs from" not in r.stdout,
+       "deploy: a texcell_check of an older texcell-deploy is replaced", r.stdout + r.stderr)
 
 
 def forge(path):
