@@ -1714,6 +1714,9 @@ def test_status(folder):
     s = status()
     sql(folder, "INSERT INTO result(workunitid, server_state, outcome, userid) VALUES(?, 5, 1, 1), "
         "(?, 5, 1, 2)", ids[0], ids[0])
+    for user in (3, 4, 5):      # a unit that is done, by users of whom some no longer come
+        sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, userid) "
+            "VALUES(?, 5, 1, 1, ?)", ids[-1], user)
     stuck = submit(folder, "--status", "many").stdout
     ok("stuck" not in s and "stuck      1  wait for another user: 2 came in the last week" in stuck,
        "submit --status: too few users for the quorum", stuck)
@@ -1740,8 +1743,9 @@ def test_status(folder):
     r, dry, no = (run(words, env=ENV, stdin=subprocess.DEVNULL),
                   submit(folder, "--cancel", "many", "--dry-run"), at_terminal(words, "\n"))
     ok(r.returncode == 1 and "give --yes" in r.stderr and dry.returncode == 0 and
-       "dry run: many: would cancel 293 work units, of which hosts compute 150 results now; 6 have "
-       "a result or are over" in dry.stdout
+       "dry run: many: would cancel 293 work units, of which hosts compute 150 results now and 40 "
+       "have a result that waits for another, and gets no credit; 6 have a valid result or are over"
+       in dry.stdout
        and no[0] == 1 and "many: cancel 293 work units" in no[1] and "[y/N]" in no[1] and
        "nothing was cancelled" in no[1]
        and sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0") == before,
@@ -1755,7 +1759,8 @@ def test_status(folder):
     ok(code == 0 and mine == 293 and alien == other == 0 and "293 work units cancelled" in output,
        "submit --cancel: cancels the units without a result, and no others", output)
     r = submit(folder, "--cancel", "many", "--yes")
-    ok("0 work units cancelled, 6 have a result or are over, 293 were cancelled before" in r.stdout,
+    ok("0 work units cancelled, 6 have a valid result or are over, 293 were cancelled before" in
+       r.stdout,
        "submit --cancel: once more cancels nothing", r.stdout)
     s = status()
     ok(s["cancelled"] == "293" and s["created"] == "300", "submit --status: cancelled units", s)
@@ -1872,6 +1877,136 @@ def test_server_settings():
     deploy(folder, "--verify", "0.1")
     ok(len([d for d in daemons() if "--mod 2 " in d[0]]) == 2,
        "--verify: the number given by --validators stays", daemons())
+
+
+def test_suggested():
+    """texcell-submit chooses parameters by a look at all pictures, unless some are given."""
+    folder, pictures = make_project("suggested"), os.path.join(TMP, "bright cells")
+    deploy(folder, "--classes", "cpu")
+    os.makedirs(pictures)
+    y, x = np.mgrid[:128, :128]
+    for i in range(4):
+        cells = np.hypot(y % 32 - 16, (x + 3 * i) % 32 - 16) < 8
+        noise = np.random.default_rng(i).integers(0, 12, cells.shape)
+        Image.fromarray((cells * 150 + 40 + noise).astype(np.uint8)).save(
+            os.path.join(pictures, "%d.png" % i))
+
+    def used(name, *options):
+        """What submit says, the parameters of the units, and the units' bytes."""
+        r = submit(folder, "--name", name, "--analysis", "cellcount", "--split", "1", *options,
+                   pictures)
+        found, files = [], sorted(glob.glob(os.path.join(folder, "download", "*", name + "*.zip")))
+        for path in files:
+            with zipfile.ZipFile(path) as archive:
+                found.append(json.loads(archive.read("job.json"))["parameters"])
+        return r, found, {path: read(path) for path in files}
+
+    r, found, files = used("looked")
+    ok(r.returncode == 0 and "note: a look at the pictures suggests\n" in r.stdout and
+       "--param polarity=bright" in r.stdout and len(found) == 4 and
+       all(p == found[0] for p in found) and found[0]["polarity"] == "bright",
+       "submit: parameters are chosen by a look at the pictures, the same for all units",
+       "%s%s%s" % (r.stdout, r.stderr, found))
+    for path in files:
+        os.unlink(path)
+    again = run([os.path.join(folder, "bin", "texcell-again"), "--lost"], env=ENV)
+    ok(again.returncode == 0 and "4 units that are out are packed again" in again.stdout and
+       {path: read(path) for path in files} == files,
+       "again --lost: units with chosen parameters are packed with the same bytes",
+       again.stdout + again.stderr)
+    for name, options in ("plain", ["--defaults"]), ("given", ["--param", "polarity=dark"]):
+        r, found, _files = used(name, *options)
+        ok(r.returncode == 0 and "suggests" not in r.stdout and
+           [p.get("polarity", "dark") for p in found] == ["dark"] * 4,
+           "submit: %s: no look at the pictures" % options[0],
+           "%s%s%s" % (r.stdout, r.stderr, found))
+
+
+def test_put_off(folder, again):
+    """texcell-again and texcell-watch: units whose check was put off, damaged files of units, and
+    results that the data set lost."""
+    def watch():
+        return run([os.path.join(folder, "bin", "texcell-watch")], env=ENV).stdout
+
+    data_set = os.path.join(folder, "texcell", "dataset.sqlite")
+    for table in ("workunit", "result"):
+        sql(folder, "CREATE TABLE %s_kept AS SELECT * FROM %s" % (table, table))
+    sql(folder, "DELETE FROM result")
+    sql(folder, "UPDATE workunit SET canonical_resultid = 0, assimilate_state = 0, error_mask = 0, "
+        "need_validate = 0")
+    for unit, state in ((1, 4), (1, 4), (3, 4), (3, 0), (4, 4)):
+        sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state) "
+            "VALUES(?, 5, 1, ?)", unit, state)
+    name, = sql(folder, "SELECT name FROM workunit WHERE id = 1")[0]
+    path, = [os.path.join(folder, "download", "%x" % (
+        int(hashlib.md5((name + ".zip").encode()).hexdigest()[1:8], 16) % 1024), name + ".zip")]
+    again(name)                     # packs it, if it was deleted
+    content = read(path)
+    sql(folder, "UPDATE workunit SET need_validate = 0")
+    write(path, content[:100] + b"\0" + content[101:])
+    words = watch()
+    ok("undecided: 1 units, such as %s: the check of their results was put off" % name in words and
+       "bin/texcell-again %s" % name in words, "watch: a unit whose check was put off", words)
+    r = again(name)
+    ok(r.returncode == 0 and "packed again: %s" % name in r.stdout and read(path) == content,
+       "again: a damaged work unit is packed again", r.stdout + r.stderr)
+    ok("1 had results whose check was put off: they are checked now: " + name in r.stdout and
+       sql(folder, "SELECT id FROM workunit WHERE need_validate = 1") == [(1,)] and
+       "undecided" not in watch(),
+       "again: results whose check was put off are validated", r.stdout + r.stderr)
+    sql(folder, "UPDATE workunit SET need_validate = 0")
+    write(path, content[:100] + b"\0" + content[101:])
+    r = again("--lost")
+    ok(r.returncode == 0 and "packed again: %s" % name in r.stdout and read(path) == content and
+       "1 units had results whose check was put off" in r.stdout and
+       sql(folder, "SELECT id FROM workunit WHERE need_validate = 1") == [(1,)],
+       "again --lost: damaged work units, and results whose check was put off",
+       r.stdout + r.stderr)
+
+    sql(folder, "DELETE FROM result")
+    upload = os.path.join(folder, "upload", "%x" % (
+        int(hashlib.md5(b"up_4").hexdigest()[1:8], 16) % 1024), "up_4")
+    write(upload, "a result")
+    for unit in (1, 3, 4):
+        sql(folder, "INSERT INTO result(id, workunitid, server_state, outcome, validate_state, "
+            "granted_credit, xml_doc_in) VALUES(?, ?, 5, 1, 1, 2.5, ?)", unit, unit,
+            "<file_info><name>up_%d</name></file_info>" % unit)
+    sql(folder, "UPDATE workunit SET canonical_resultid = id, assimilate_state = 2, "
+        "need_validate = 0 WHERE id != 2")
+    with contextlib.closing(sqlite3.connect(data_set)) as db, db:
+        db.execute("INSERT INTO refused(kind, reason, name, wu_id, result, stored) "
+                   "VALUES('missing', '', 'wrong_0003', 3, '', '2020-01-01')")
+    words = watch()
+    ok("assimilated, but not in the data set: 2, such as wrong_0001" in words and
+       "bin/texcell-again --lost" in words, "watch: results that the data set lost", words)
+    r = run([os.path.join(folder, "bin", "texcell-again"), "--lost"], env=ENV)
+    ok(r.returncode == 1 and "give --yes" in r.stderr, "again --lost: asks before units are "
+       "computed again", r.stdout + r.stderr)
+    r = again("--lost")
+    ok(r.returncode == 0 and "2 units are not in the data set: 1 results are still there, and 1 "
+       "are computed again" in r.stdout and
+       sql(folder, "SELECT id, canonical_resultid, assimilate_state FROM workunit WHERE id != 2")
+       == [(1, 0, 0), (3, 3, 2), (4, 4, 1)] and
+       sql(folder, "SELECT outcome, validate_state, granted_credit FROM result WHERE id = 1") ==
+       [(7, 3, 2.5)] and "not in the data set" not in watch(),
+       "again --lost: results that the data set lost are stored or computed again",
+       r.stdout + r.stderr)
+    os.rename(data_set, data_set + ".away")
+    sql(folder, "UPDATE workunit SET assimilate_state = 2 WHERE id = 4")
+    r = again("--lost")
+    ok(r.returncode == 2 and "no data set: " in r.stderr and
+       sql(folder, "SELECT assimilate_state FROM workunit WHERE id = 4") == [(2,)],
+       "again --lost: a data set that is not there", r.stdout + r.stderr)
+    os.rename(data_set + ".away", data_set)
+    with contextlib.closing(sqlite3.connect(data_set)) as db, db:
+        db.execute("DELETE FROM refused WHERE stored = '2020-01-01'")
+    os.unlink(upload)
+    for table in ("workunit", "result"):
+        sql(folder, "DELETE FROM %s" % table)
+        sql(folder, "INSERT INTO %s SELECT * FROM %s_kept" % (table, table))
+    for unit in (1, 3, 4):
+        for left in glob.glob(os.path.join(folder, "download", "*", "wrong_%04d.zip" % unit)):
+            os.unlink(left)
 
 
 def test_again():
@@ -2465,6 +2600,7 @@ def main():
     test_failed_versions()
     test_what_is_there()
     test_refusals()
+    test_suggested()
     test_scripts()
     test_verify()
     test_validator()

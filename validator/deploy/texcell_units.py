@@ -187,7 +187,7 @@ def pack(texcell_wu, words, name, inputs, folder, quiet=False):
         raise Problem(last + (" (%s)" % reasons[1] if reasons[1:] else ""),
                       code if 0 < code < 64 else TRY_LATER)
     for line in text.splitlines():
-        if ": note: " in line and not quiet:
+        if (": note: " in line or line.startswith("    --param ")) and not quiet:
             print(line)
     return sorted(glob.glob(os.path.join(glob.escape(folder), "*.zip")), key=lambda p: (len(p), p))
 
@@ -251,7 +251,7 @@ def link_or_copy(path, target):
         shutil.copyfile(path, target)
 
 
-def items_per_unit(texcell_wu, options):
+def items_per_unit(texcell_wu, options, words):
     """(number of items in a unit of the requested size, estimated from the first picture; whether
     the number is limited by the bytes to download)."""
     inputs = ([(options.inputs[0], None)] if "--stack" in options.pack
@@ -267,7 +267,7 @@ def items_per_unit(texcell_wu, options):
                     single_input = os.path.join(folder, "input")
                     os.makedirs(os.path.dirname(os.path.join(single_input, inner)))
                     link_or_copy(path, os.path.join(single_input, inner))
-                unit, = pack(texcell_wu, options.pack, "one", [single_input], folder,
+                unit, = pack(texcell_wu, words, "one", [single_input], folder,
                              quiet=inner is not None)
             except (Problem, OSError) as problem:
                 if inner is None and "--skip-bad" not in options.pack:
@@ -283,15 +283,25 @@ def items_per_unit(texcell_wu, options):
 
 
 def pack_all(texcell_wu, options, folder):
-    """Packs all inputs; returns (paths of the units, the options of pack)."""
-    words = list(options.pack)
+    """Packs all inputs; returns (paths of the units, the options of pack that give the same units
+    again). Parameters are chosen once for all units, by a look at the pictures, unless the command
+    line gives some."""
+    words, look = list(options.pack), ["--suggest"] * options.suggest
     if options.size and "--split" not in words:
-        n, large = items_per_unit(texcell_wu, options)
+        n, large = items_per_unit(texcell_wu, options, words + look)
         print("--for %s: %d item%s a unit%s" % (options.size, n, "" if n == 1 else "s",
                                                 ", for a download of about %d MiB" %
                                                 (UNIT_BYTES // MIB) if large else ""))
         words += ["--split", str(n)]
-    return pack(texcell_wu, words, options.name, options.inputs, folder), words
+    chosen = os.path.join(folder, "suggested.json")
+    if look:
+        look += ["--suggested", chosen]
+    paths = pack(texcell_wu, words + look, options.name, options.inputs, folder)
+    if os.path.exists(chosen):          # not of analyses that choose nothing
+        for key, value in json.loads(read_file(chosen))["parameters"].items():
+            words += ["--param", "%s=%s" % (key, json.dumps(value))]
+        os.unlink(chosen)
+    return paths, words
 
 
 def digest_of(path, kind=hashlib.sha256):
