@@ -109,11 +109,11 @@ CREATE TABLE app(id INTEGER PRIMARY KEY, name TEXT UNIQUE, fraction_done_exact I
 CREATE TABLE workunit(id INTEGER PRIMARY KEY, name TEXT COLLATE NOCASE UNIQUE, canonical_resultid INTEGER DEFAULT 0,
     error_mask INTEGER DEFAULT 0, assimilate_state INTEGER DEFAULT 0, canonical_credit REAL,
     need_validate INTEGER DEFAULT 0, transition_time INTEGER DEFAULT 0, file_delete_state INTEGER DEFAULT 0,
-    target_nresults INTEGER DEFAULT 2, min_quorum INTEGER DEFAULT 2, max_total_results INTEGER DEFAULT 14, max_error_results INTEGER DEFAULT 12);
+    appid INTEGER DEFAULT 1, target_nresults INTEGER DEFAULT 2, min_quorum INTEGER DEFAULT 2, max_total_results INTEGER DEFAULT 14, max_error_results INTEGER DEFAULT 12);
 CREATE TABLE result(id INTEGER PRIMARY KEY, workunitid INTEGER, server_state INTEGER, outcome INTEGER DEFAULT 0,
     validate_state INTEGER DEFAULT 0, hostid INTEGER DEFAULT 0, app_version_id INTEGER DEFAULT 0,
     received_time INTEGER DEFAULT 0, userid INTEGER DEFAULT 0, granted_credit REAL DEFAULT 0, name TEXT, xml_doc_in TEXT, sent_time INTEGER DEFAULT 0,
-    exit_status INTEGER DEFAULT 0);
+    exit_status INTEGER DEFAULT 0, file_delete_state INTEGER DEFAULT 0);
 CREATE TABLE user(id INTEGER PRIMARY KEY, name TEXT, teamid INTEGER DEFAULT 0, total_credit REAL);
 CREATE TABLE host(id INTEGER PRIMARY KEY, total_credit REAL, userid INTEGER DEFAULT 0, rpc_time INTEGER DEFAULT 0);
 CREATE TABLE platform(id INTEGER PRIMARY KEY, name TEXT);
@@ -2126,6 +2126,13 @@ def test_again():
     for name in sql(folder, "SELECT name FROM workunit"):
         for path in glob.glob(os.path.join(folder, "download", "*", name[0] + ".zip")):
             os.unlink(path)
+    sql(folder, "UPDATE workunit SET canonical_resultid = 0, assimilate_state = 2, error_mask = 16 "
+        "WHERE id = 1")
+    r = again("wrong_0001")
+    ok(r.returncode == 2 and "0 units are taken out" in r.stdout and
+       "wrong_0001: was cancelled: submit under another name" in r.stderr,
+       "again: a unit that was cancelled", r.stdout + r.stderr)
+    test_put_off(folder, again)
     sql(folder, "UPDATE workunit SET canonical_resultid = 0, assimilate_state = 0, error_mask = 0")
     write(os.path.join(folder, "texcell", "restored"), "%d\n" % time.time())
     sql(folder,
@@ -2204,7 +2211,8 @@ def test_watch():
            "watch reports at a terminal that there is no problem", output)
         write(os.path.join(pids, "feeder.pid"), "%d\n" % os.getpid())
         r = watch("--unsent", "0")
-        ok(r.returncode == 4 and r.stdout == "daemon down: feeder -d 3\n",
+        ok(r.returncode == 4 and r.stdout == "daemon down: feeder -d 3 (log_%s/feeder.log says "
+           "why; then bin/start)\n" % os.uname().nodename.split(".")[0],
            "watch: another program has the daemon's process id", r.stdout)
         write(os.path.join(pids, "feeder.pid"), "%d\n" % running[0].pid)
         r = watch()
@@ -2535,7 +2543,7 @@ def test_backup(folder):
              os.path.join(new, "download"),
              "--accepted", os.path.join(new, "texcell", "accepted"), upload]
     blamed = run(words)
-    sql(new, "UPDATE workunit SET assimilate_state = 2")
+    sql(new, "UPDATE workunit SET assimilate_state = 2, canonical_resultid = 0")
     sql(new, "UPDATE result SET name = 'other_' || id")
     sql(new, "INSERT INTO result(id, workunitid, name, server_state, xml_doc_in) VALUES(9100, 4, "
         "'lost_4_0', 4, '<file_name>%s</file_name>')" % name)
@@ -2592,6 +2600,7 @@ def main():
     test_server_settings()
     test_watch()
     test_again()
+    test_suggested()
     test_new_versions(folder)
     test_platforms()
     test_settings()
@@ -2600,7 +2609,6 @@ def main():
     test_failed_versions()
     test_what_is_there()
     test_refusals()
-    test_suggested()
     test_scripts()
     test_verify()
     test_validator()

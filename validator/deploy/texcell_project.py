@@ -223,6 +223,39 @@ class Database:
             raise
 
 
+# Units that wait for nothing, though enough results of them came before the given time: the check
+# of these was put off ("try again later"). BOINC then calls them inconclusive, and validates them
+# only with another result. Values: validate_state 4 is inconclusive, server_state 5 is over.
+STALLED = ("SELECT w.name FROM workunit w JOIN result r ON r.workunitid = w.id WHERE "
+           "w.canonical_resultid = 0 AND w.error_mask = 0 AND w.need_validate = 0 GROUP BY w.id, "
+           "w.name, w.min_quorum HAVING sum(r.outcome = 1 AND r.validate_state = 4) >= "
+           "w.min_quorum AND sum(r.server_state < 5) = 0 AND sum(r.outcome = 1 AND "
+           "r.validate_state = 0) = 0 AND max(r.received_time) < %s ORDER BY w.name")
+
+
+def not_in_data_set(project, database):
+    """The names of units that were assimilated by texcell_assimilate, but which the data set does
+    not have, and has not refused."""
+    path = project.path("texcell", "dataset.sqlite")
+    apps = [option_in(" " + command, "app") for command in project.daemons
+            if option_in(" " + command, "script") == "texcell_assimilate"]
+    names = [name for app in apps if app for name, in database.rows(
+        "SELECT w.name FROM workunit w JOIN app a ON a.id = w.appid WHERE a.name = %s AND "
+        "w.assimilate_state = 2 AND w.error_mask = 0 AND w.canonical_resultid != 0", (app,))]
+    if not names:
+        return []
+    if not (os.path.exists(path) and os.path.getsize(path)):
+        raise Problem("no data set: %s is not there, or empty: mount its disk, or restore a backup"
+                      % path)
+    with naming_file(path), contextlib.closing(sqlite3.connect(path, timeout=60)) as db:
+        tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+        known = {row[0] for table, which in (("units", "1"), ("aliases", "1"),
+                                             ("refused", "kind != 'forgotten'"))
+                 if table in tables
+                 for row in db.execute("SELECT name FROM %s WHERE %s" % (table, which))}
+    return sorted(set(names) - known)
+
+
 class Project:
     """A project's folder, as BOINC's make_project lays it out."""
 
