@@ -259,7 +259,8 @@ def test_scripts(unit, result):
         run = tap.run(["prlimit", "--as=%d" % (32 << 20), tap.TEXCELL_VALIDATE, "script-init",
                        up + "big_0_r5_0"],
                       cwd=path("project/tmp_host"))
-        expect("script-init without memory: try later", 3, run, "^$", "out of memory")
+        expect("no memory: try later; the message names the upload", 3, run, "^$",
+               "big_0_r5_0: .*out of memory")
         expect("ended by a signal: try later", 3,
                script("script-init", up + "big_0_r5_0", env=compile_crash_library()), "^$",
                r"big_0_r5_0: ended this program by signal 11 \(Segmentation fault\)\n$")
@@ -312,6 +313,25 @@ def test_accepted_records(unit, result):
     expect("a file as the folder of records: try later", 3,
            script("script-init", "--accepted", records + "x", one), "^$")
     tap.ok(os.listdir(path("private")) == [], "script-init leaves no private copy")
+    aside = path("aside")
+    os.mkdir(aside)
+    left = ["texcell-0123456789abcdef", "texcell-0123456789abcdee", "texcell-0123456789abcdeg",
+            "texcell-0123456789abcded"]
+    for name in left[:3]:
+        os.mkdir(path("private", name))
+    os.symlink(aside, path("private", left[3]))
+    for folder in [aside] + [path("private", name) for name in left[:3]]:
+        with open(os.path.join(folder, "copy"), "w", encoding="ascii"):
+            pass
+        if not folder.endswith("ee"):
+            os.utime(folder, (1, 1))
+    expect("script-init beside folders of killed processes", 0, init(one), "valid\n$")
+    tap.ok(sorted(os.listdir(path("private"))) == sorted(left[1:]) and
+           os.listdir(aside) == ["copy"],
+           "private folders older than a day are removed, and nothing else",
+           os.listdir(path("private")))
+    shutil.rmtree(path("private"))
+    os.mkdir(path("private"))
     env["TMPDIR"] = path("none")
     expect("no room for a copy: try later", 3, script("script-init", one), "^$", "cannot be made")
 
@@ -400,6 +420,21 @@ def test_quarantine(unit, result):
         expect(name + " is refused", 2, init(other), "^$")
         tap.ok(not os.path.lexists(other) and len(os.listdir(quarantine)) == 1, name +
                " is removed")
+    with open(bad, "wb") as f:
+        f.write(content)
+    expect("a quarantine that cannot be made", 2,
+           script("script-init", "--quarantine", "/proc/q", bad), "^$",
+           "note: .*/proc/q.*the upload is left\n$")
+    tap.ok(os.path.exists(bad), "the refused upload is still there")
+    other_disk = "/dev/shm/texcell-test-%d" % os.getpid()
+    if os.path.isdir("/dev/shm") and os.stat("/dev/shm").st_dev != os.stat(bad).st_dev:
+        init_there = script("script-init", "--quarantine", other_disk, bad)
+        there = os.listdir(other_disk)
+        shutil.rmtree(other_disk)
+        tap.ok(init_there.returncode == 2 and there == [os.path.basename(bad)] and
+               not os.path.exists(bad), "a quarantine on another disk", init_there.stderr)
+    else:
+        tap.skip("a quarantine on another disk", "there is no other disk")
     for i in range(3):
         with open(os.path.join(quarantine, "large%d" % i), "wb") as f:
             f.truncate(400 << 20)
@@ -427,12 +462,23 @@ def test_waiting(unit, result):
     again."""
     script = project(unit, result)
     one, wu = path("project/upload/1a/drops_1_0_r123456_0"), path("project/download/3f/drops_1.zip")
-    os.rename(wu, wu + ".away")
-    restore = threading.Timer(0.5, os.rename, (wu + ".away", wu))
-    restore.start()
-    expect("script-init --wait: the work unit comes back", 0,
-           script("script-init", "--wait", "20", one), "valid\n$", "is not there")
-    restore.join()
+    disk = path("project/download")
+    os.rename(disk, disk + ".away")
+    again = threading.Timer(0.5, os.rename, (disk + ".away", disk))
+    again.start()
+    expect("script-init --wait: the disk of work units comes back", 0,
+           script("script-init", "--wait", "20", one), "valid\n$", "there is no such folder")
+    again.join()
+    begin = time.monotonic()
+    shutil.copy(wu, wu + ".kept")
+    os.truncate(wu, os.path.getsize(wu) // 2)
+    expect("script-init --wait: a damaged work unit", 3, script("script-init", "--wait", "50", one))
+    os.unlink(wu)
+    expect("script-init --wait: no work unit", 3, script("script-init", "--wait", "50", one), "",
+           "is not there")
+    os.rename(wu + ".kept", wu)
+    tap.ok(time.monotonic() - begin < 30, "a missing or damaged work unit is not waited for",
+           time.monotonic() - begin)
     begin = time.monotonic()
     expect("script-init --wait: nothing comes back", 3,
            script("script-init", "--wait", "1.2", "--workunits", path("none"), one))

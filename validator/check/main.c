@@ -55,8 +55,8 @@ static const char usage[] =
     "                   accepts, and script-compare requires the same\n"
     "  --quarantine DIR script-init moves there what it refuses, the newest 1,000\n"
     "                   files and 1 GiB: BOINC never deletes refused uploads\n"
-    "  --wait S         look again for S seconds before script-init says \"later\"\n"
-    "                   (default: 0)\n"
+    "  --wait S         look again for S seconds before script-init says \"later\",\n"
+    "                   unless the work unit is missing or damaged (default: 0)\n"
     "  --chance P       compute items of this share of the results only (with\n"
     "                   --fraction)\n"
     "  --alone DIR --fraction-alone F  compute this share where DIR has a file with\n"
@@ -97,6 +97,7 @@ typedef struct command {
     bool many;     /* the files' names come from standard input */
     FILE *answers; /* where --many writes exit codes; NULL without --many */
     char **files;  /* the result, or the two files, of the question at hand */
+    bool lasting;  /* set by val_script_init */
 } command;
 
 /* The child process exits with this where "try again later" is certain to come again, so that
@@ -198,7 +199,8 @@ static tc_status do_command(command *c, tc_err *err)
     case COMPARE:
         return_if_error(check_there(c, err));
         return val_compare(c->files[0], c->files[1], false, err);
-    case SCRIPT_INIT: return val_script_init(&c->places, c->files[0], &c->verification, err);
+    case SCRIPT_INIT:
+        return val_script_init(&c->places, c->files[0], &c->verification, &c->lasting, err);
     case SCRIPT_COMPARE: return val_script_compare(&c->places, c->files[0], c->files[1], err);
     case VERBS: break;
     }
@@ -220,6 +222,18 @@ static tc_status answer_question(command *c, tc_err *err)
     return status;
 }
 
+/* Puts the upload's path before a message that does not name it, as "out of memory": in the
+ * validator's log nothing else tells which result it is about. */
+static void name_upload(const char *upload, tc_err *err)
+{
+    char message[TC_ERR_MAX];
+
+    if (err->message[0] == '\0' || strstr(err->message, os_last_part(upload)) != NULL)
+        return;
+    snprintf(message, sizeof message, "%s", err->message);
+    snprintf(err->message, sizeof err->message, "%.600s: %.400s", upload, message);
+}
+
 /* script-init or script-compare in a child process, confined; returns its exit code. */
 static int answer_in_child(void *user)
 {
@@ -236,9 +250,10 @@ static int answer_in_child(void *user)
     if (status == TC_OK)
         status = answer_question(c, &err);
     no_retry =
-        (status == TC_NO_MEMORY && v->max_memory > 0) ||
+        (status == TC_TRY_LATER && c->lasting) || (status == TC_NO_MEMORY && v->max_memory > 0) ||
         (status == TC_TRY_LATER && v->max_seconds > 0 && tc_seconds() - begin >= v->max_seconds);
     val_private_hide(c->private, err.message);
+    name_upload(c->files[0], &err);
     /* An internal error of this program is no fault of the host that sent the file. */
     code = tc_report(PROGRAM, status == TC_INTERNAL ? TC_TRY_LATER : status, &err);
     return no_retry ? EXIT_NO_RETRY : code;
@@ -260,8 +275,13 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
     }
     if (*code == EXIT_NO_RETRY)
         *code = 3;
-    if (status == TC_OK && c->places.quarantine != NULL && (*code == 2 || *code == 4))
-        val_quarantine(c->places.quarantine, c->files[0]); /* the confined child may not do it */
+    if (status == TC_OK && c->places.quarantine != NULL && (*code == 2 || *code == 4)) {
+        tc_err why = { "" };
+
+        /* The confined child may not do it. */
+        if (val_quarantine(c->places.quarantine, c->files[0], &why) != TC_OK)
+            fprintf(stderr, PROGRAM ": note: %s; the upload is left\n", tc_plain(why.message));
+    }
     return status;
 }
 
@@ -363,6 +383,7 @@ static tc_status run(int argc, char **argv, tc_err *err)
                              c.places.accepted != NULL ? OS_CALLS_MAKE : 0, err);
         return status == TC_OK ? answer_question(&c, err) : status;
     }
+    val_private_clean();
     if (c.many)
         return script_many(&c, err);
     return_if_error(answer_script(&c, &code, err));

@@ -160,8 +160,10 @@ tc_status val_find_workunit(const char *folder, const char *result, char **path,
 /* --- the two scripts ------------------------------------------------------------------------- */
 
 /* Reads the work unit of a result. It is the server's own file: if it is missing or damaged, the
- * result is not invalid, so that this is reported as "try again later". */
-static tc_status read_workunit(const char *folder, const char *result, an_unit *unit, tc_err *err)
+ * result is not invalid, so that this is reported as "try again later". *lasting: as in
+ * val_script_init. */
+static tc_status read_workunit(const char *folder, const char *result, an_unit *unit, bool *lasting,
+                               tc_err *err)
 {
     char *path = NULL;
     tc_status status = val_find_workunit(folder, result, &path, err);
@@ -169,6 +171,8 @@ static tc_status read_workunit(const char *folder, const char *result, an_unit *
     if (status == TC_OK)
         status = an_unit_read_heads(path, unit, err);
     free(path);
+    /* If the folder is not there, its disk may be mounted later. */
+    *lasting = *lasting || (status == TC_BAD_INPUT && os_kind_of(folder) == OS_FOLDER);
     return status == TC_BAD_INPUT ? TC_TRY_LATER : status;
 }
 
@@ -217,7 +221,7 @@ bool val_server_lost(const val_places *places, const char *result)
 /* Checks an upload as script-init does. identified: the folder with the work units' SHA-256, or
  * NULL, to compute it. */
 static tc_status check_upload(const val_places *places, const char *identified, const char *result,
-                              const val_verification *verification, tc_err *err)
+                              const val_verification *verification, bool *lasting, tc_err *err)
 {
     val_verification how = *verification;
     TC_AUTO(an_unit_free) an_unit unit = { .job = NULL };
@@ -227,7 +231,7 @@ static tc_status check_upload(const val_places *places, const char *identified, 
     if (status == TC_OK)
         status = val_copy_upload(places->private, result, &copy, err);
     if (status == TC_OK)
-        status = read_workunit(places->workunits, result, &unit, err);
+        status = read_workunit(places->workunits, result, &unit, lasting, err);
     if (status == TC_OK && val_identify(identified, unit.job, err) != TC_OK)
         status = TC_TRY_LATER;
     if (places->alone != NULL && verification->alone > 0 && is_alone(places->alone, result)) {
@@ -240,14 +244,16 @@ static tc_status check_upload(const val_places *places, const char *identified, 
 }
 
 tc_status val_script_init(const val_places *places, const char *result,
-                          const val_verification *verification, tc_err *err)
+                          const val_verification *verification, bool *lasting, tc_err *err)
 {
-    const tc_status status = check_upload(places, places->accepted, result, verification, err);
+    const tc_status status =
+        check_upload(places, places->accepted, result, verification, lasting, err);
     val_verification same = *verification;
 
     same.fraction = same.alone = 0; /* TC_BAD_INPUT needs no computing again to be confirmed */
     return status == TC_BAD_INPUT
-               ? val_found_twice(status, check_upload(places, NULL, result, &same, NULL), err)
+               ? val_found_twice(status, check_upload(places, NULL, result, &same, lasting, NULL),
+                                 err)
                : status;
 }
 

@@ -4,7 +4,9 @@
  * copy; and the SHA-256 of an accepted upload is recorded. That of a work unit is recorded, too, as
  * computing it takes longer than all other checks of a result.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +27,18 @@ enum { BLOCK = 1 << 16, RECORD_MAX = 1 << 16 };
 
 /* --- private copies -------------------------------------------------------------------------- */
 
-tc_status val_private_folder(char **folder, tc_err *err)
+#define PRIVATE "texcell-"
+
+/* Returns the folder in which private folders are made. */
+static const char *private_place(void)
 {
     const char *const place = getenv("TMPDIR");
+
+    return place != NULL && place[0] != '\0' ? place : "/tmp";
+}
+
+tc_status val_private_folder(char **folder, tc_err *err)
+{
     char name[40];
     uint64_t number;
 
@@ -35,8 +46,8 @@ tc_status val_private_folder(char **folder, tc_err *err)
     if (!os_random(&number, sizeof number))
         return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s",
                        strerror(errno));
-    snprintf(name, sizeof name, "texcell-%016" PRIx64, number);
-    *folder = wu_path_in(place != NULL && place[0] != '\0' ? place : "/tmp", name, "");
+    snprintf(name, sizeof name, PRIVATE "%016" PRIx64, number);
+    *folder = wu_path_in(private_place(), name, "");
     if (*folder == NULL)
         return tc_no_memory(err, name);
     if (!os_make_private_folder(
@@ -62,6 +73,47 @@ void val_private_remove(char **folder)
         rmdir(*folder);
     free(*folder);
     *folder = NULL;
+}
+
+/* Removes the entry `name` of the folder `place` if it is a private folder of this user, and older
+ * than a day. Nothing is reached by a path, which others may replace by a symbolic link. */
+static int clean_entry(void *user, const char *name, bool may_be_folder)
+{
+    enum { DAY = 86400 };
+    static const char begin[] = PRIVATE;
+    const int place = *(const int *)user;
+    const size_t n = sizeof begin - 1;
+    struct stat info;
+    struct dirent *entry;
+
+    if (!may_be_folder || strncmp(name, begin, n) != 0 || strlen(name) != n + 16 ||
+        strspn(name + n, "0123456789abcdef") != 16)
+        return 0;
+    const int fd = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *const folder = fd < 0 ? NULL : fdopendir(fd);
+    if (folder == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return 0;
+    }
+    if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && time(NULL) - info.st_mtime > DAY) {
+        while ((entry = readdir(folder)) != NULL)
+            (void)unlinkat(fd, entry->d_name, 0); /* fails for "." and ".." */
+        (void)unlinkat(place, name, AT_REMOVEDIR);
+    }
+    closedir(folder);
+    return 0;
+}
+
+void val_private_clean(void)
+{
+    const char *const path = private_place();
+    int place = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (place < 0)
+        return;
+    (void)os_list(path, clean_entry, &place);
+    close(place);
 }
 
 void val_private_hide(const char *folder, char *message)
@@ -360,18 +412,38 @@ static void keep_within_bounds(const char *folder)
     }
 }
 
-void val_quarantine(const char *folder, const char *upload)
+/* Moves a file into a folder on another disk. */
+static tc_status move_to_disk(const char *folder, const char *upload, const char *path, tc_err *err)
+{
+    val_copy copy = { .path = NULL };
+
+    unlink(path);
+    const tc_status status = val_copy_upload(folder, upload, &copy, err);
+    (void)unlink(status == TC_OK ? upload : path);
+    val_copy_free(&copy);
+    return status;
+}
+
+tc_status val_quarantine(const char *folder, const char *upload, tc_err *err)
 {
     const os_kind kind = os_kind_of_link(upload);
-    char *const path = wu_path_in(folder, os_last_part(upload), "");
+    TC_AUTOFREE char *const path = wu_path_in(folder, os_last_part(upload), "");
 
-    if (path == NULL || kind == OS_NOTHING) {
-        free(path);
-        return;
+    if (path == NULL)
+        return tc_no_memory(err, upload);
+    if (kind == OS_NOTHING)
+        return TC_OK;
+    if (kind != OS_FILE) {
+        remove(upload);
+        return TC_OK;
     }
-    if (kind != OS_FILE || wu_make_folder(folder, NULL) != TC_OK || rename(upload, path) != 0)
-        remove(upload); /* it is no regular file, or cannot be moved to that folder */
-    else
-        keep_within_bounds(folder);
-    free(path);
+    return_if_error(wu_make_folder(folder, err));
+    if (rename(upload, path) != 0) {
+        if (errno != EXDEV)
+            return tc_fail(err, TC_TRY_LATER, "%.500s: cannot be moved to %.400s: %s", upload,
+                           folder, strerror(errno));
+        return_if_error(move_to_disk(folder, upload, path, err));
+    }
+    keep_within_bounds(folder);
+    return TC_OK;
 }

@@ -65,9 +65,11 @@ typedef struct val_places {
 /* val_check and val_compare for the scripts that BOINC's script_validator calls. An upload's name
  * tells its work unit. TC_TRY_LATER for faults that are not those of the host that sent the file:
  * the file cannot be read now, or its work unit is not found. With places->accepted, the first
- * records the upload as accepted, and the second requires that both were. */
+ * records the upload as accepted, and the second requires that both were. *lasting is set to true
+ * if the work unit is missing from a folder that can be read, or is damaged: waiting does not
+ * change that. */
 tc_status val_script_init(const val_places *places, const char *result,
-                          const val_verification *verification, tc_err *err);
+                          const val_verification *verification, bool *lasting, tc_err *err);
 tc_status val_script_compare(const val_places *places, const char *a, const char *b, tc_err *err);
 /* Returns whether the upload was lost when the server was restored from a backup: it does not
  * exist, and the folder `lost`, next to `accepted`, has a file with its result's name.
@@ -92,6 +94,9 @@ typedef struct val_copy {
  * the child process crashes. */
 tc_status val_private_folder(char **folder, tc_err *err);
 void val_private_remove(char **folder);
+/* Removes this user's private folders that are older than a day: those of processes that were
+ * killed. */
+void val_private_clean(void);
 /* Removes the private folder's path from a message, so that it names the upload instead. */
 void val_private_hide(const char *folder, char *message);
 /* Copies an upload into `folder`, reading it once. val_copy_free also after a failure.
@@ -115,8 +120,9 @@ tc_status val_identify(const char *folder, wu_job *job, tc_err *err);
 /* Removes the records of this upload's work unit and of all its uploads. */
 void val_forget(const char *folder, const char *upload);
 /* Moves a refused upload into a folder (made if need be) that keeps the newest files, up to 1,000
- * and 1 GiB; BOINC itself never deletes refused uploads. What is not a regular file is removed. */
-void val_quarantine(const char *folder, const char *upload);
+ * and 1 GiB; BOINC itself never deletes refused uploads. What is not a regular file is removed.
+ * After a failure the upload is still there. */
+tc_status val_quarantine(const char *folder, const char *upload, tc_err *err);
 
 /* The following functions are shared by the two scripts and texcell-assimilate. */
 

@@ -384,6 +384,7 @@ static tc_status script_result(const options *o, tc_err *err)
     if (o->n != 2 || !parse_number(o->args[0], &s.d.wu_id) || s.d.wu_id == 0)
         return tc_fail(err, TC_USAGE,
                        "script: takes WU_ID and one file, or --error; %d arguments given", o->n);
+    val_private_clean();
     return_if_error(val_private_folder(&w.private, err));
     status = val_run_child(store_upload, &w, o->args[1], &code, &sig, err);
     val_private_remove(&w.private);
@@ -569,6 +570,7 @@ static tc_status read_dataset(read_command *r, tc_err *err)
 {
     int code, signal_number;
     return_if_error(check_exists(r->o->db, err));
+    val_private_clean();
     return_if_error(val_private_folder(&r->private, err));
     const tc_status status = val_run_child(read_in_child, r, r->o->db, &code, &signal_number, err);
     val_private_remove(&r->private);
