@@ -1028,6 +1028,16 @@ def test_full():
            "%d %s" % (r.returncode, r.stderr))
     ok(failed > 2 and r.returncode == 0 and len(dump("full.sqlite")) > len(original),
        "without a limit the result is stored", failed)
+    printed = []
+    for size in range(8192, 400000, 24576):
+        r = assimilate("forget", "--db", path("full.sqlite"), "plain",
+                       preexec_fn=limit_file_size(size))
+        if r.returncode == 0:
+            break
+        printed.append(r.stdout)
+    ok(printed and not any(printed) and r.stdout == "plain\n",
+       "forget prints no name if it fails", "%s %s" % (printed, r.stdout + r.stderr))
+    add("full.sqlite", "plain")
     r = assimilate("export", "--db", path("full.sqlite"), "-o", path("full"), "--only", "glcm_long",
                    preexec_fn=limit_file_size(50000))
     ok(r.returncode == 3 and "cannot write" in r.stderr and os.listdir(path("full")) == [],
@@ -1266,6 +1276,20 @@ def test_export(names):
     original = tree(path("out"))
     assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))
     ok(tree(path("out")) == original, "exported twice: the same bytes")
+    ok(r.stderr == "", "export has no note", r.stderr)
+    for name in ("glcm_old.csv", "units.csv.tmp"):
+        with open(path("out", name), "w") as f:
+            f.write("workunit,item,source\n")
+    with open(path("out", "mine.txt"), "w") as f:
+        f.write("mine")
+    r = assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))
+    ok(r.returncode == 0 and "has 1 file that this export did not write, such as glcm_old.csv" in
+       r.stderr, "export names tables that it did not write", r.stderr)
+    with open(path("out", "old.csv.tmp"), "w"):
+        pass
+    r = assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))
+    ok("has 2 files that this export did not write" in r.stderr,
+       "export names what an export that was killed left", r.stderr)
     r = assimilate("export", "--db", path("a.sqlite"), "-o", path("one"), "--only", "items")
     ok(r.returncode == 0 and os.listdir(path("one")) == ["items.csv"], "export --only", r.stderr)
     for name in ("units", "refused", "failed", "glcm_wide"):

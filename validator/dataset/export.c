@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "app/base/os.h"
+#include "app/base/text.h"
 #include "validator/dataset/dataset.h"
 #include "workunits/format/csv.h"
 
@@ -13,6 +15,7 @@ typedef struct table_writer {
     const val_dataset *ds;
     const char *folder, *only_table;
     char *other_tables; /* [MAX_OTHERS]: names of the tables that were not requested */
+    sqlite3_str *files; /* "/NAME" of each table written */
     size_t written;     /* number of tables written */
 } table_writer;
 
@@ -57,6 +60,7 @@ static tc_status open_table(table_writer *x, const char *file, const char *title
     if (path == NULL)
         return tc_no_memory(err, file);
     x->written++;
+    sqlite3_str_appendf(x->files, "/%s", file);
     return_if_error(wu_new_file_replaces(path, titles, 0, "table of an export", err));
     return wu_csv_open(x->folder, file, csv, err);
 }
@@ -306,6 +310,47 @@ static tc_status write_tables(table_writer *x, tc_err *err)
     return status;
 }
 
+/* The tables in the folder that an export did not write. */
+typedef struct stale_tables {
+    const char *files; /* those that it wrote: "/NAME/NAME/" */
+    char first[256];
+    int n;
+} stale_tables;
+
+/* Counts an entry of the folder if it is a table that this export did not write, or the temporary
+ * file of an export that was killed. */
+static int count_stale(void *user, const char *name, bool may_be_folder)
+{
+    stale_tables *const stale = user;
+    const size_t n = strlen(name);
+    const bool temporary = n > 8 && strcmp(name + n - 8, ".csv.tmp") == 0;
+    char own[300];
+
+    (void)may_be_folder;
+    if (n > 255 || !(temporary || (n > 4 && strcmp(name + n - 4, ".csv") == 0)))
+        return 0;
+    snprintf(own, sizeof own, "/%.*s/", (int)(n - 4), name);
+    if (!temporary && strstr(stale->files, own) != NULL)
+        return 0;
+    if (stale->n++ == 0 || strcmp(name, stale->first) < 0)
+        snprintf(stale->first, sizeof stale->first, "%s", name);
+    return 0;
+}
+
+/* Prints a note if the folder has tables that this export did not write. */
+static void note_stale(const table_writer *x)
+{
+    stale_tables stale = { .files = sqlite3_str_value(x->files) };
+
+    if (stale.files != NULL)
+        (void)os_list(x->folder, count_stale, &stale);
+    if (stale.n > 0)
+        fprintf(stderr,
+                "texcell-assimilate: note: %s has %d file%s that this export did not write, such "
+                "as %s: remove what is no longer wanted\n",
+                x->folder, stale.n, stale.n == 1 ? "" : "s", tc_plain(stale.first));
+}
+
 tc_status val_export(const val_dataset *ds, const char *folder, const char *only, size_t *written,
                      tc_err *err)
 {
@@ -335,10 +380,9 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
     table_writer x = {
         .ds = ds, .folder = folder, .only_table = only, .other_tables = other_tables
     };
-    tc_status status = wu_make_folder(folder, err);
-
-    if (status == TC_OK)
-        status = val_sql(ds, err, "BEGIN");
+    return_if_error(wu_make_folder(folder, err));
+    x.files = sqlite3_str_new(NULL);
+    tc_status status = val_sql(ds, err, "BEGIN");
     for (size_t i = 0; status == TC_OK && i < sizeof common / sizeof common[0]; i++)
         status = write_query(&x, common[i].file, common[i].titles, common[i].query, err);
     if (status == TC_OK)
@@ -347,5 +391,9 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
         status = tc_fail(err, TC_USAGE, "export: there is no table %.64s; there are %s", only,
                          other_tables);
     *written = x.written;
+    sqlite3_str_appendall(x.files, "/");
+    if (status == TC_OK && only == NULL)
+        note_stale(&x);
+    sqlite3_free(sqlite3_str_finish(x.files));
     return val_end(ds, status, err);
 }

@@ -130,9 +130,10 @@ static tc_status delete_unit(const val_dataset *ds, int64_t unit, const char *wh
                    (long long)unit, (long long)unit, (long long)unit);
 }
 
-/* Prints all names of the unit, one a line. Sets *copy_path to its kept file, or to NULL; the
- * caller frees it by sqlite3_free. */
-static tc_status print_names(const val_dataset *ds, int64_t unit, char **copy_path, tc_err *err)
+/* Appends all names of the unit to `names`, one a line. Sets *copy_path to its kept file, or to
+ * NULL; the caller frees it by sqlite3_free. */
+static tc_status list_names(const val_dataset *ds, int64_t unit, sqlite3_str *names,
+                            char **copy_path, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *query = NULL;
     tc_status status = val_sql_prepare(ds, &query, err,
@@ -142,7 +143,7 @@ static tc_status print_names(const val_dataset *ds, int64_t unit, char **copy_pa
 
     *copy_path = NULL;
     while (val_sql_next(ds, query, &status, err)) {
-        printf("%s\n", (const char *)sqlite3_column_text(query, 0));
+        sqlite3_str_appendf(names, "%s\n", (const char *)sqlite3_column_text(query, 0));
         if (sqlite3_column_text(query, 1) != NULL)
             *copy_path = sqlite3_mprintf("%s", sqlite3_column_text(query, 1));
     }
@@ -178,14 +179,19 @@ tc_status val_delete_unit(const val_dataset *ds, const char *name, const char *w
     char *copy_path = NULL;
     int64_t unit = 0;
     return_if_error(val_begin(ds, err));
+    sqlite3_str *const list = sqlite3_str_new(NULL);
     tc_status status = find_unit(ds, name, &unit, err);
     if (status == TC_OK && unit != 0)
-        status = print_names(ds, unit, &copy_path, err);
+        status = list_names(ds, unit, list, &copy_path, err);
     if (status == TC_OK && unit != 0)
         status = delete_unit(ds, unit, why, err);
     status = val_end(ds, status, err);
-    if (status == TC_OK)
+    char *const names = sqlite3_str_finish(list);
+    if (status == TC_OK) {
         remove_copy(folder, copy_path);
+        printf("%s", names == NULL ? "" : names);
+    }
+    sqlite3_free(names);
     sqlite3_free(copy_path);
     *was_found = unit != 0;
     return status;
