@@ -579,7 +579,7 @@ def test_masks():
                                  ("one object", half, False), ("two objects", half + 1, False)):
         r = analyse("objects", "mask_" + title[:3], "--labels", save("labels.png", labels),
                     path("texture.png"))
-        tap.ok(r.returncode == 0 and ("as of a mask" in r.stderr) == notes,
+        tap.ok(r.returncode == 0 and ("as in a mask" in r.stderr) == notes,
                "a mask as label picture: " + title, r.stderr)
 
 

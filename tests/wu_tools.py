@@ -650,8 +650,8 @@ def test_channels():
                              photometric="rgb")
             r = pack(out, path("one.tif"))
             ok(r.returncode == 0 and
-               (("is %s alone" % name) in r.stderr and ("--channel %s takes" % name) in r.stderr
-                if name else " alone" not in r.stderr),
+               (("has only %s" % name) in r.stderr and ("--channel %s uses" % name) in r.stderr
+                if name else "has only" not in r.stderr),
                "colour pictures that are %s alone (None: all colours), pages: %d" %
                (name, len(stack)), r.stderr)
     Image.fromarray(COLOUR[:, :, 0]).save(path("silent.tif"), save_all=True,

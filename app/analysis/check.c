@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "app/analysis/common/bits.h"
+#include "app/analysis/bits.h"
 
 tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
                          tc_err *err)

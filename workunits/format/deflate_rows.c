@@ -427,7 +427,7 @@ static void count_lengths(const uint32_t *counts, const uint16_t *sorted, size_t
                           unsigned of_length[CODE_BITS + 1])
 {
     enum { NODES = 2 * LITERALS };
-    uint16_t parents[NODES];
+    uint16_t parents[NODES] = { 0 };
     uint32_t weights[NODES];
     uint8_t depths[NODES];
     size_t leaf = 0, node = n, end = n;

@@ -432,7 +432,7 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
         printf(", %zu %s\n", n_pictures, n_pictures == 1 ? "picture" : "pictures");
     else
         printf(" (--pictures adds PNG)\n");
-    return also.marks ? TC_OK : wu_export_end(folder, err);
+    return extras.marks ? TC_OK : wu_export_end(folder, err);
 }
 
 tc_status wu_export(int argc, char **argv, tc_err *err)

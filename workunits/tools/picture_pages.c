@@ -26,8 +26,7 @@ const char *const wu_remarks[WU_REMARKS] = {
     "is put together from several files, as its OME-XML says",
     "is one of several files of one picture, it says; each is taken by itself, ordered by name",
     "its calibration is not a straight line; the samples are taken without it",
-    "contains more images (pages, or frames of an animation) than are read; the others are left "
-    "out",
+    "contains more images (pages, or frames of an animation) than are read",
     "says the size of a pixel in a way that is not known, and not taken; --spacing gives it",
     "says that another page follows, where there is none; those that are there are taken",
     "says another number of bits than its type has; the size of the file agrees with the type",

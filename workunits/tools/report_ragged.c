@@ -197,7 +197,8 @@ static size_t count_several(const region *regions, size_t n)
 {
     enum { CLUSTER = 3 };
     static const double pair = 1.6, single = 1.25;
-    const double median = (double)regions[n / 2].area;
+    const size_t middle = n / 2;
+    const double median = (double)regions[middle].area;
     double missing = 0;
     size_t clusters = 0, pairs = 0, between = 0;
     for (size_t i = 0; i < n; i++) {

@@ -56,9 +56,9 @@ static inline void add_pixels(const uint32_t *pixels, uint32_t n, unsigned chann
             red += pixels[k];
     else
         for (uint32_t k = 0; k < n; k++) {
-            red += pixels[3 * k];
-            green += pixels[3 * k + 1];
-            blue += pixels[3 * k + 2];
+            red += pixels[3 * (size_t)k];
+            green += pixels[3 * (size_t)k + 1];
+            blue += pixels[3 * (size_t)k + 2];
         }
     sum[0] = red;
     sum[1] = green;

@@ -1,7 +1,7 @@
 /* cellcount on the CPU: finds the threshold, makes the mask of the cells, and fills holes in it. */
 #include <string.h>
 
-#include "app/analysis/common/bits.h"
+#include "app/analysis/bits.h"
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/cpu.h"
 

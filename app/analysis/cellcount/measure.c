@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/common/bits.h"
+#include "app/analysis/bits.h"
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/os.h"
 

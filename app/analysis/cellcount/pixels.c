@@ -13,7 +13,7 @@
 #include "app/analysis/cellcount/core.h"
 #include "app/analysis/cellcount/parts.h"
 #include "app/analysis/suggest.h"
-#include "app/analysis/common/bits.h"
+#include "app/analysis/bits.h"
 #include "app/analysis/common/follow.h"
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"

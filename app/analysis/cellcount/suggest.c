@@ -120,7 +120,8 @@ static void count_in_discs(const wu_output *found, const int32_t *labels, uint32
         if (labels[i] == 0)
             continue;
         const size_t r = (size_t)labels[i] - 1;
-        const double y = (double)(i / nx) - centre[2 * r], x = (double)(i % nx) - centre[2 * r + 1];
+        const size_t row = i / nx, column = i % nx;
+        const double y = (double)row - centre[2 * r], x = (double)column - centre[2 * r + 1];
         inside[r] += TC_PI * (y * y + x * x) <= (double)area[r];
     }
 }
@@ -269,12 +270,16 @@ static bool may_touch(const an_pictures *pictures, size_t i, const trial *filled
 }
 
 /* Whether the regions `chosen` of a picture are gaps between the regions of the other polarity,
- * which are larger, cover more of the picture and are rounder. */
-static bool are_gaps(const uncut_regions *chosen, const uncut_regions *other)
+ * which are larger, cover more of the picture and are rounder. Gaps have no holes, so that they are
+ * as large as the same regions with filled holes (`filled`); cells that are pale in the middle have
+ * holes. */
+static bool are_gaps(const uncut_regions *chosen, const uncut_regions *filled,
+                     const uncut_regions *other)
 {
     return chosen->n >= MANY_TOUCH && other->n >= MANY_TOUCH && other->typical > chosen->typical &&
            other->pixels > chosen->pixels && chosen->round < round_cells &&
-           other->round > chosen->round + 0.05;
+           other->round > chosen->round + 0.05 &&
+           (filled->n < MANY_TOUCH || filled->typical <= chosen->typical + chosen->typical / 20);
 }
 
 /* Finds pictures of cells that touch all around gaps. With fill_holes, such cells become one
@@ -301,7 +306,7 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
                 try_all(pictures, parameters, "polarity", json_string(words[k]), &unfilled[k], err);
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
         const uncut_regions *const own = &unfilled[*best].uncut[i];
-        gaps += are_gaps(own, &unfilled[other].uncut[i]);
+        gaps += are_gaps(own, &trials[*best].uncut[i], &unfilled[other].uncut[i]);
         merged += own->n >= MANY_TOUCH && own->round >= round_cells &&
                   trials[*best].of_picture[i] / MOST_RATIO > own->typical;
     }

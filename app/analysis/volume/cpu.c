@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app/analysis/common/bits.h"
+#include "app/analysis/bits.h"
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/volume/cpu.h"
 #include "app/base/os.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "app/analysis/check.h"
-#include "app/analysis/common/bits.h"
+#include "app/analysis/bits.h"
 #include "app/base/os.h"
 #include "app/base/pool.h"
 #include "app/analysis/volume/volume.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "app/analysis/analyses.h"
-#include "app/analysis/common/bits.h"
+#include "app/analysis/bits.h"
 #include "app/analysis/common/follow.h"
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/common/watershed_core.h"
