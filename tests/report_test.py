@@ -807,7 +807,8 @@ def test_used_folder():
                filecmp.cmp(os.path.join(first, name), os.path.join(second_folder, name), False),
                "a table that the user has edited is kept: " + kept, r.stderr)
     r = count(first)
-    tap.ok(r.returncode == 0 and "kept as" not in r.stderr, "a table that is unchanged is replaced", r.stderr)
+    tap.ok(r.returncode == 0 and "kept as" not in r.stderr, "a table that is unchanged is replaced",
+           r.stderr)
     r = count(first, "--param", "min_area=3")
     tap.ok(r.returncode == 0 and
            "replaces the result there, which has other parameters" in r.stderr,

@@ -86,6 +86,11 @@ typedef int os_entry(void *user, const char *name, bool may_be_folder);
  * the folder could not be read. each: NULL only checks that the folder can be opened. */
 int os_list(const char *folder, os_entry *each, void *user);
 
+/* Removes the folder `name` in `parent`, and the files in it, if this user owns it and it was last
+ * changed more than `age` seconds ago. `name` is not followed if it is a symbolic link. POSIX only.
+ */
+void os_remove_old_folder(const char *parent, const char *name, unsigned age);
+
 /* --- the process ----------------------------------------------------------------------------- */
 
 /* To be called first in main. Opens missing standard streams, makes them binary, and lets writes to

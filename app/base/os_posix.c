@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -209,6 +210,28 @@ bool os_make_folder(const char *path)
 bool os_make_private_folder(const char *path)
 {
     return mkdir(path, 0700) == 0;
+}
+
+void os_remove_old_folder(const char *parent, const char *name, unsigned age)
+{
+    const int place = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int fd =
+        place < 0 ? -1 : openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *const folder = fd < 0 ? NULL : fdopendir(fd);
+    struct stat info;
+
+    if (folder != NULL && fstat(fd, &info) == 0 && info.st_uid == geteuid() &&
+        difftime(time(NULL), info.st_mtime) > age) {
+        for (const struct dirent *entry; (entry = readdir(folder)) != NULL;)
+            (void)unlinkat(fd, entry->d_name, 0); /* fails for "." and ".." */
+        (void)unlinkat(place, name, AT_REMOVEDIR);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    else if (fd >= 0)
+        close(fd);
+    if (place >= 0)
+        close(place);
 }
 
 bool os_folder_takes_files(const char *path)

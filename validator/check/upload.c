@@ -4,7 +4,6 @@
  * copy; and the SHA-256 of an accepted upload is recorded. That of a work unit is recorded, too, as
  * computing it takes longer than all other checks of a result.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -75,45 +74,26 @@ void val_private_remove(char **folder)
     *folder = NULL;
 }
 
-/* Removes the entry `name` of the folder `place` if it is a private folder of this user, and older
- * than a day. Nothing is reached by a path, which others may replace by a symbolic link. */
+/* Removes the entry `name` of the folder `user` if it is a private folder older than a day. */
 static int clean_entry(void *user, const char *name, bool may_be_folder)
 {
     enum { DAY = 86400 };
     static const char begin[] = PRIVATE;
-    const int place = *(const int *)user;
     const size_t n = sizeof begin - 1;
-    struct stat info;
-    struct dirent *entry;
 
-    if (!may_be_folder || strncmp(name, begin, n) != 0 || strlen(name) != n + 16 ||
-        strspn(name + n, "0123456789abcdef") != 16)
-        return 0;
-    const int fd = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *const folder = fd < 0 ? NULL : fdopendir(fd);
-    if (folder == NULL) {
-        if (fd >= 0)
-            close(fd);
-        return 0;
-    }
-    if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && time(NULL) - info.st_mtime > DAY) {
-        while ((entry = readdir(folder)) != NULL)
-            (void)unlinkat(fd, entry->d_name, 0); /* fails for "." and ".." */
-        (void)unlinkat(place, name, AT_REMOVEDIR);
-    }
-    closedir(folder);
+    if (may_be_folder && strncmp(name, begin, n) == 0 && strlen(name) == n + 16 &&
+        strspn(name + n, "0123456789abcdef") == 16)
+        os_remove_old_folder(user, name, DAY);
     return 0;
 }
 
 void val_private_clean(void)
 {
-    const char *const path = private_place();
-    int place = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char *const place = strdup(private_place());
 
-    if (place < 0)
-        return;
-    (void)os_list(path, clean_entry, &place);
-    close(place);
+    if (place != NULL)
+        (void)os_list(place, clean_entry, place);
+    free(place);
 }
 
 void val_private_hide(const char *folder, char *message)

@@ -13,12 +13,12 @@ typedef struct val_verifier {
     const val_verification *options;
     uint64_t seed;
     size_t n_chosen;
-    bool *chosen;    /* [n_items]: the item is computed again */
-    bool *looked_at; /* [n_items]: the item's pixels are checked */
-    bool small;      /* the unit takes so little time that all items are computed again */
-    double deadline; /* as tc_seconds counts; 0: none */
+    bool *chosen;             /* [n_items]: the item is computed again */
+    bool *looked_at;          /* [n_items]: the item's pixels are checked */
+    bool small;               /* the unit takes so little time that all items are computed again */
+    double deadline;          /* as tc_seconds counts; 0: none */
     size_t n_loaded, n_again; /* items whose pixels were loaded; those of them computed again */
-    size_t n_doubts;              /* items that check_pixels found improbable */
+    size_t n_doubts;          /* items that check_pixels found improbable */
 } val_verifier;
 
 /* Chooses the items. If some are chosen by `fraction`, prints the seed and the probability of
