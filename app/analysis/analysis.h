@@ -204,7 +204,8 @@ typedef struct an_analysis {
     /* Checks whether these arrays, which have passed check_result, are possible for the item's
      * pixels, by a small part of the work. *random (app/base/random.h) chooses which part, so that
      * nobody can know it beforehand. TC_BAD_INPUT: they are not possible. TC_NO_MATCH: they are
-     * improbable, which only computing the item again can decide. NULL: nothing is checked. */
+     * improbable, which only computing the item again can decide. NULL: the item is computed again
+     * instead, as if they always were. */
     tc_status (*check_pixels)(const an_work *work, const wu_output *out, uint64_t *random,
                               tc_err *err);
     /* Suggests parameters for the pictures, besides those that are given (suggest.h). `out` is
@@ -216,7 +217,7 @@ typedef struct an_analysis {
      * measured (docs/validation.md). It does not include reading the pixels, but includes computing
      * those correct items again that check_pixels finds improbable. The validator checks as many
      * items of a result as take a fiftieth of the result's operations, but at least one. work:
-     * without pixels. */
+     * without pixels. NULL with check_pixels: 1. */
     double (*pixels_share)(const an_work *work);
     const an_backend *cpu; /* the CPU backend; ocl_backend() returns the OpenCL backend */
     bool preview_amounts;  /* `preview` returns amounts */

@@ -39,6 +39,12 @@ static void choose(uint64_t seed, size_t n, size_t wanted, bool *chosen)
     }
 }
 
+/* What a look at an item costs, besides reading it, as a share of its operations. */
+static double pixels_share(const an_analysis *a, const an_work *work)
+{
+    return a->check_pixels != NULL ? a->pixels_share(work) : 1;
+}
+
 /* Chooses the items whose pixels are checked, in proportion to their operations, which are what a
  * forger saves: all operations of the unit are divided into equal stretches, and the items at one
  * random point of each are chosen, besides an item with more than half of all operations. Also
@@ -62,7 +68,7 @@ static tc_status choose_looks(val_verifier *v, tc_err *err)
 
         looks_cost +=
             work.plan.flops * (reading_flops * bytes * (double)item->nx * item->ny * item->nz +
-                               unit->analysis->pixels_share(&work) * work.plan.flops);
+                               pixels_share(unit->analysis, &work) * work.plan.flops);
         end[i] = all += work.plan.flops;
     }
     v->small = all < few_flops;
@@ -134,7 +140,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     v->looked_at = calloc(n, sizeof *v->looked_at);
     if (v->chosen == NULL || v->looked_at == NULL)
         return tc_no_memory(err, "the items");
-    if (!options->blind && unit->analysis->check_pixels != NULL)
+    if (!options->blind)
         return_if_error(choose_looks(v, err));
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
@@ -222,7 +228,7 @@ tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claim
         .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads
     };
     uint64_t random = ~(v->seed + index); /* does not depend on which other items are checked */
-    bool again = v->chosen[index];
+    bool again = v->chosen[index] || (v->looked_at[index] && a->check_pixels == NULL);
     tc_err why = { "" };
     tc_status status;
 

@@ -1,6 +1,6 @@
 /*
  * Checks a result against the pixels of its work unit: a random share of the items is computed
- * again, and others are checked by the analysis (check_pixels).
+ * again, and others are checked by the analysis (check_pixels), or computed again if it cannot.
  */
 #ifndef VAL_VERIFY_H
 #define VAL_VERIFY_H
@@ -27,8 +27,8 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
                             tc_err *err);
 void val_verifier_free(val_verifier *v);
 /* Checks the arrays `claimed` of the item `index`, as far as it was chosen: it is computed again if
- * it is in `chosen`, if check_pixels leaves a doubt, or if the unit is `small`. TC_NO_MATCH: it
- * gives other values. path: the result, for the names of items and features. */
+ * it is in `chosen`, if check_pixels leaves a doubt or there is none, or if the unit is `small`.
+ * TC_NO_MATCH: it gives other values. path: the result, for the names of items and features. */
 tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err);
 

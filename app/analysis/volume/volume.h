@@ -229,10 +229,6 @@ tc_status vol_suggest(const struct an_pictures *pictures, const json_t *given,
 /* check.c */
 tc_status vol_check_result(const void *params, const wu_item *item, const wu_output *out,
                            tc_err *err);
-/* pixels.c */
-double vol_pixels_share(const an_work *work);
-tc_status vol_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
-                           tc_err *err);
 /* output.c: the volume of a number of voxels, in the cube of the unit of the item's spacing. */
 double vol_volume(const wu_item *item, int64_t voxels);
 
