@@ -60,16 +60,14 @@ static void extend_component(an_component *c, const uint32_t position[3], uint32
 
 /* Adds a neighbour of the pixel at `position` to the queue, if it belongs to the component and is
  * not in the queue yet. Returns false if the queue is full. */
-static bool visit_neighbour(an_follow *f, const uint32_t position[3], int dz, int dy, int dx,
-                            size_t *end)
+static bool visit_neighbour(an_follow *f, const uint32_t position[3], int dy, int dx, size_t *end)
 {
-    const int64_t z = (int64_t)position[0] + dz, y = (int64_t)position[1] + dy,
-                  x = (int64_t)position[2] + dx;
+    const int64_t y = (int64_t)position[1] + dy, x = (int64_t)position[2] + dx;
     size_t i;
 
-    if (z < 0 || z >= f->px->nz || y < 0 || y >= f->px->ny || x < 0 || x >= f->px->nx)
+    if (y < 0 || y >= f->px->ny || x < 0 || x >= f->px->nx)
         return true;
-    i = ((size_t)z * f->px->ny + (size_t)y) * f->px->nx + (size_t)x;
+    i = ((size_t)position[0] * f->px->ny + (size_t)y) * f->px->nx + (size_t)x;
     if (is_queued(f, i) || !an_follow_accepts(f, i))
         return true;
     if (*end == f->room)
@@ -82,9 +80,8 @@ static bool visit_neighbour(an_follow *f, const uint32_t position[3], int dz, in
 void an_follow_component(an_follow *f, size_t pixel, an_component *out)
 {
     assert(an_follow_accepts(f, pixel));
-    static const int steps[10][3] = { { 0, -1, 0 }, { 0, 1, 0 }, { 0, 0, -1 },  { 0, 0, 1 },
-                                      { -1, 0, 0 }, { 1, 0, 0 }, { 0, -1, -1 }, { 0, -1, 1 },
-                                      { 0, 1, -1 }, { 0, 1, 1 } };
+    static const int steps[8][2] = { { -1, 0 },  { 1, 0 },  { 0, -1 }, { 0, 1 },
+                                     { -1, -1 }, { -1, 1 }, { 1, -1 }, { 1, 1 } };
     const size_t slice = (size_t)f->px->nx * f->px->ny;
     size_t end = 1;
 
@@ -97,10 +94,8 @@ void an_follow_component(an_follow *f, size_t pixel, an_component *out)
                                        (uint32_t)(i % slice % f->px->nx) };
 
         extend_component(out, position, wu_grey(f->px, i));
-        for (int k = 0; k < 10 && out->whole; k++)
-            if ((k < 4 || k > 5 || f->is_3d) && (k < 6 || f->corners))
-                out->whole =
-                    visit_neighbour(f, position, steps[k][0], steps[k][1], steps[k][2], &end);
+        for (int k = 0; k < (f->corners ? 8 : 4) && out->whole; k++)
+            out->whole = visit_neighbour(f, position, steps[k][0], steps[k][1], &end);
     }
     for (size_t i = 0; i < end; i++)
         f->queued[f->queue[i] / 8] = 0;

@@ -20,7 +20,6 @@ typedef struct an_follow {
     uint32_t threshold; /* components consist of pixels below the threshold ... */
     bool above;         /* ... or, if set, of those not below it */
     bool corners;       /* pixels of a slice that share only a corner are neighbours */
-    bool is_3d;         /* voxels of adjacent slices that share a side are neighbours, too */
     /* Set by an_follow_begin: */
     size_t room;     /* the greatest number of pixels of a component */
     size_t *queue;   /* [room]: the pixels found so far */
