@@ -6,7 +6,8 @@
 #include "validator/check/items.h"
 #include "validator/check/verify.h"
 
-/* Checks the next item: its values by themselves, and for its pixels. */
+/* Checks the values of the next item: whether they are possible, and whether they fit its pixels.
+ */
 static tc_status check_item(const an_unit *unit, const char *path, val_items *items, size_t index,
                             val_verifier *verifier, tc_err *err)
 {

@@ -13,8 +13,8 @@ typedef struct comparison {
     const char *path[2];
     bool quiet; /* differences are not printed */
     wu_npz_reader *r[2];
-    unsigned char *block[2]; /* BLOCK bytes each */
-    val_names names;         /* of path[0] */
+    unsigned char *block[2]; /* two buffers of BLOCK bytes */
+    val_names names;         /* the names in path[0] */
 } comparison;
 
 /* Returns whether two arrays have the same name, type and shape. */

@@ -1,4 +1,4 @@
-/* Prints where two results differ, with the names of array, item and feature. */
+/* Prints the elements in which two results differ, with the names of array, item and feature. */
 #include "validator/check/difference.h"
 
 #include <assert.h>
@@ -42,7 +42,7 @@ static const char *item_column(const val_names *n, const wu_declared *d)
     return NULL;
 }
 
-/* Reads the element `row` of an array of int64; VAL_NO_ITEM if there is none, or it is negative. */
+/* Returns the element `row` of an int64 array; VAL_NO_ITEM: there is none, or it is negative. */
 static uint64_t element_of(const val_names *n, const char *column, uint64_t row)
 {
     const long at = wu_npz_find(n->file.npz, column);

@@ -10,27 +10,29 @@
 
 /* An array with rows of all items, read from its start to its end. */
 typedef struct row_array {
-    size_t index; /* of the array */
+    size_t index; /* index of the array in the NPZ */
     wu_npz_stream *stream;
     size_t row_bytes;
-    bool is_table; /* any number of rows an item, not one */
+    bool is_table; /* the array has any number of rows for each item; false: one row */
 } row_array;
 
 struct val_items {
     const an_unit *unit;
     const char *path;
     wu_npz_reader *r;
-    wu_output once, first; /* arrays of the whole result; of the first item, without data */
-    size_t n_rows;         /* arrays with rows of all items */
-    row_array *rows;
-    wu_npz_buffer *own; /* [first.n] for the data of an item's own arrays */
-    uint64_t max_bytes; /* that the rows of an item may take; 0: an_rows_bytes */
-    size_t index;       /* of the next item */
-    size_t next_own;    /* array: the next item's own begin there */
-    /* The first table says to which item its rows belong. */
-    uint64_t unread;  /* rows of it that have not been looked at */
-    int64_t row_item; /* of the row that was looked at last */
-    bool row_waits;   /* that row belongs to an item to come */
+    wu_output once;  /* the arrays of the whole result */
+    wu_output first; /* the arrays of the first item, without data */
+    size_t n_rows;   /* number of elements of `rows` */
+    row_array *rows; /* the arrays with rows of all items */
+
+    wu_npz_buffer *own; /* [first.n] buffers for the data of an item's own arrays */
+    uint64_t max_bytes; /* limit for the rows of an item; 0: the limit is an_rows_bytes */
+    size_t index;       /* index of the next item */
+    size_t next_own;    /* index of the first of the next item's own arrays */
+    /* The first column of the tables has the index of each row's item: */
+    uint64_t unread;  /* number of rows of this column that have not been read */
+    int64_t row_item; /* the item of the row that was read last */
+    bool row_waits;   /* this row belongs to an item that has not been returned yet */
 };
 
 /* --- result.json ----------------------------------------------------------------------------- */
@@ -41,7 +43,7 @@ static tc_status refuse_difference(const val_items *v, const char *key, tc_err *
                    WU_RESULT_JSON, key);
 }
 
-/* Names the first parameter that is not as it must be. */
+/* Returns an error that names the first parameter whose value differs from `want`. */
 static tc_status parameters_differ(const val_items *v, const json_t *want, const json_t *found,
                                    tc_err *err)
 {
@@ -58,7 +60,8 @@ static tc_status parameters_differ(const val_items *v, const json_t *want, const
     return refuse_difference(v, "parameters", err);
 }
 
-/* The result is of another work unit, unless this one is damaged. */
+/* Returns the error that the result is of another work unit. If the work unit itself is damaged,
+ * returns TC_TRY_LATER. */
 static tc_status refuse_unit(const val_items *v, tc_err *err)
 {
     const wu_job *const job = v->unit->job;
@@ -95,9 +98,9 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
     return TC_OK;
 }
 
-/* --- which arrays there are ------------------------------------------------------------------ */
+/* --- names and types of arrays --------------------------------------------------------------- */
 
-/* Array `index` of the file is the one that is expected there. */
+/* Checks that array `index` of the file has the name, type and shape of `want`. */
 static tc_status check_info(const val_items *v, size_t index, const wu_array_info *want,
                             tc_err *err)
 {
@@ -123,7 +126,7 @@ static tc_status check_info(const val_items *v, size_t index, const wu_array_inf
     return TC_OK;
 }
 
-/* Array `index` is `want`, data included. */
+/* Checks that array `index` is equal to `want`, including its data. */
 static tc_status check_same(const val_items *v, size_t index, const wu_out_array *want, tc_err *err)
 {
     int ok = 0;
@@ -138,7 +141,8 @@ static tc_status check_same(const val_items *v, size_t index, const wu_out_array
     return TC_OK;
 }
 
-/* The arrays that are the same for everyone: those of the analysis, item_names. */
+/* Checks the arrays of the whole result, which depend only on the work unit: the constants of the
+ * analysis, and item_names. */
 static tc_status check_constants(val_items *v, tc_err *err)
 {
     return_if_error(wu_add_item_names(v->unit->job, &v->once, err));
@@ -153,7 +157,8 @@ static tc_status compute_expected(const val_items *v, size_t item, wu_output *ou
     return v->unit->analysis->expect(v->unit->params, &v->unit->job->items[item], out, err);
 }
 
-/* How many rows of the tables an item can have, and is to have. */
+/* Sets *most to the most rows of the tables that an item may have: as many as the analysis can
+ * find, and as fit into max_bytes. */
 static tc_status find_most_rows(const val_items *v, size_t index, uint64_t *most, tc_err *err)
 {
     const wu_item *const item = &v->unit->job->items[index];
@@ -169,7 +174,8 @@ static tc_status find_most_rows(const val_items *v, size_t index, uint64_t *most
     return status == TC_OK ? TC_OK : tc_fail(err, status, "%.500s: %.500s", v->path, why.message);
 }
 
-/* A table has as many rows as the first one, and no more than the items can have. */
+/* Checks the number of rows of an array of a table: it must be that of the first such array, and at
+ * most the sum of find_most_rows over all items. */
 static tc_status check_length(val_items *v, const wu_array_info *info, tc_err *err)
 {
     uint64_t most = 0, all = 0;
@@ -193,7 +199,8 @@ static tc_status check_length(val_items *v, const wu_array_info *info, tc_err *e
     return TC_OK;
 }
 
-/* Opens array next_own, which has rows of all items; want: those of the first. */
+/* Opens the array next_own, which has rows of all items. want: the array as the first item has it.
+ */
 static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
 {
     wu_array_info whole = *want;
@@ -216,7 +223,7 @@ static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
     return TC_OK;
 }
 
-/* Arrays with rows of all items; the first item's tell which. */
+/* Opens all arrays with rows of all items. The declarations of the first item list them. */
 static tc_status open_all_rows(val_items *v, tc_err *err)
 {
     v->rows = calloc(v->first.n + 1, sizeof *v->rows);
@@ -229,7 +236,8 @@ static tc_status open_all_rows(val_items *v, tc_err *err)
     return TC_OK;
 }
 
-/* Every item's own arrays, and nothing after them. All items have as many as the first. */
+/* Checks names, types and shapes of every item's own arrays, and that no array follows them. All
+ * items have the same number of own arrays. */
 static tc_status check_own(const val_items *v, tc_err *err)
 {
     const bool any = v->n_rows < v->first.n;
@@ -251,9 +259,8 @@ static tc_status check_own(const val_items *v, tc_err *err)
     return status;
 }
 
-/* Opens the file, and looks at no more of it than there can be: twice the members that the
- * analysis gives (every item has the same arrays), so that what is too much can be
- * named, and four times the JSON that texcell would write. */
+/* Opens the file. Refuses it if it has more than twice the members, or four times the JSON, that
+ * texcell would write: with fewer, the message can name the superfluous array or key. */
 static tc_status open_file(val_items *v, tc_err *err)
 {
     json_auto_t *parameters = an_params_as_run(v->unit->params);
@@ -280,7 +287,7 @@ static tc_status open_items(val_items *v, tc_err *err)
         return_if_error(unit->analysis->constants(unit->params, &v->once, err));
     return_if_error(compute_expected(v, 0, &v->first, err));
     if (wu_job_identify(unit->job, err) != TC_OK)
-        return TC_TRY_LATER; /* the result can do nothing for it */
+        return TC_TRY_LATER; /* the fault is in the work unit, not in the result */
     return_if_error(open_file(v, err));
     return_if_error(check_constants(v, err));
     return_if_error(open_all_rows(v, err));
@@ -339,8 +346,8 @@ static const row_array *first_table(const val_items *v)
     return NULL;
 }
 
-/* How many rows of the tables belong to the item: as many as say so, and then
- * one of a later item or the end. */
+/* Sets *rows to the number of rows of the tables that belong to the item: reads the first table
+ * array up to a row of a later item, or to its end. */
 static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
 {
     const row_array *const table = first_table(v);
@@ -383,8 +390,8 @@ static tc_status check_bools(const val_items *v, const wu_out_array *array, uint
     return TC_OK;
 }
 
-/* Fills the item's part of an array with rows. The first table has been read
- * by count_rows already, and has the item's index in each of them. */
+/* Reads the item's rows of an array. The first table array, which count_rows has read already, has
+ * the item's index in each row. */
 static tc_status read_rows(const val_items *v, const row_array *rows, const wu_out_array *array,
                            tc_err *err)
 {
@@ -400,7 +407,7 @@ static tc_status read_rows(const val_items *v, const row_array *rows, const wu_o
     return check_bools(v, array, n * rows->row_bytes, err);
 }
 
-/* Reads an item's own array into the buffer, and lends it to the output. */
+/* Reads an item's own array into the buffer, to whose memory array->data then points. */
 static tc_status read_own(val_items *v, wu_npz_buffer *buffer, wu_out_array *array, tc_err *err)
 {
     int ok = 0;

@@ -1,8 +1,8 @@
 /*
- * Reads a result item by item; each item becomes the wu_output that texcell wrote it from. Opening
- * a result checks everything but the values: that texcell can have written the file, for this work
- * unit, with exactly the arrays of its analysis, in their order. Memory: the rows and
- * pictures of one item, whose sizes are bounded by the work unit.
+ * Reads a result item by item, each into a wu_output as texcell had it when it wrote the item.
+ * Opening a result checks everything but the values: result.json, and the names, types, shapes and
+ * order of all arrays. Takes the memory of the rows and pictures of one item, whose sizes the work
+ * unit limits.
  */
 #ifndef VAL_ITEMS_H
 #define VAL_ITEMS_H

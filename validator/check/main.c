@@ -18,9 +18,9 @@
 #define WORKUNITS "../download"
 
 enum {
-    LINE_MOST = 1 << 14, /* bytes of a line of standard input (--many) */
-    MAX_THREADS = 1024,
-    MAX_SECONDS = 1000000000
+    LINE_MOST = 1 << 14,     /* bytes of a line of standard input (--many) */
+    MAX_THREADS = 1024,      /* the largest value of --threads */
+    MAX_SECONDS = 1000000000 /* the largest value of --max-seconds and --wait */
 };
 
 static const char usage[] =
@@ -75,7 +75,8 @@ static const char usage[] =
 
 typedef enum verb { CHECK, COMPARE, VERIFY, SCRIPT_INIT, SCRIPT_COMPARE, VERBS } verb;
 
-/* The verbs of the command line: their files, and the answer that is printed for TC_OK. */
+/* The verbs of the command line, the number of files that each takes, and the answer that is
+ * printed for TC_OK. */
 static const struct {
     const char *name;
     int n_files;
@@ -94,14 +95,14 @@ typedef struct command {
     char *private; /* owned; places.private points to it once the folder exists */
     val_verification verification;
     double wait;   /* seconds for which script-init is repeated instead of "try again later" */
-    bool many;     /* the files' names come from standard input */
+    bool many;     /* the names of the files are read from standard input */
     FILE *answers; /* where --many writes exit codes; NULL without --many */
-    char **files;  /* the result, or the two files, of the question at hand */
-    bool lasting;  /* set by val_script_init */
+    char **files;  /* [verbs[verb].n_files] the files of the current question */
+    bool lasting;  /* the work unit is missing or damaged; set by val_script_init */
 } command;
 
-/* The child process exits with this where "try again later" is certain to come again, so that
- * waiting is no use. The parent replaces it by exit code 3. */
+/* The exit code of the child process if the answer is "try again later" and asking again soon would
+ * give the same answer. The parent replaces it by exit code 3. */
 enum { EXIT_NO_RETRY = 67 };
 
 /* --- the command line ------------------------------------------------------------------------ */
@@ -163,8 +164,8 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
 
 /* --- commands -------------------------------------------------------------------------------- */
 
-/* Checks that the files exist. That one does not is reported as "try again later": a misspelt path
- * says nothing about a result. */
+/* Checks that the files exist. If one does not, returns TC_TRY_LATER, since a misspelt path says
+ * nothing about a result. */
 static tc_status check_there(const command *c, tc_err *err)
 {
     for (int i = 0; i < verbs[c->verb].n_files; i++) {
@@ -177,8 +178,8 @@ static tc_status check_there(const command *c, tc_err *err)
     return TC_OK;
 }
 
-/* check and verify. A fault in the work unit is reported as "try again later", since it is not the
- * result's. */
+/* Runs check or verify. If the work unit has a fault, returns TC_TRY_LATER, since the result is not
+ * to blame. */
 static tc_status check(const command *c, tc_err *err)
 {
     TC_AUTO(an_unit_free) an_unit unit = { .job = NULL };
@@ -222,8 +223,8 @@ static tc_status answer_question(command *c, tc_err *err)
     return status;
 }
 
-/* Puts the upload's path before a message that does not name it, as "out of memory": in the
- * validator's log nothing else tells which result it is about. */
+/* Puts the upload's path before a message that does not name it, such as "out of memory": nothing
+ * else in the validator's log shows which result the message is about. */
 static void name_upload(const char *upload, tc_err *err)
 {
     char message[TC_ERR_MAX];
@@ -234,7 +235,8 @@ static void name_upload(const char *upload, tc_err *err)
     snprintf(err->message, sizeof err->message, "%.600s: %.400s", upload, message);
 }
 
-/* script-init or script-compare in a child process, confined; returns its exit code. */
+/* Confines the child process, runs script-init or script-compare in it, and returns its exit code.
+ * A function for val_run_child; user: the command. */
 static int answer_in_child(void *user)
 {
     command *const c = user;
@@ -259,8 +261,9 @@ static int answer_in_child(void *user)
     return no_retry ? EXIT_NO_RETRY : code;
 }
 
-/* Asks again for up to c->wait seconds while the answer is "try again later": BOINC would ask only
- * hours later, and send another copy of the task. */
+/* Answers in a child process. While the answer is "try again later", tries again for up to c->wait
+ * seconds: BOINC would ask only hours later, and send another copy of the task. Moves a refused
+ * upload to the quarantine folder. */
 static tc_status answer_in_time(command *c, int *code, tc_err *err)
 {
     const double until = tc_seconds() + c->wait;
@@ -278,15 +281,15 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
     if (status == TC_OK && c->places.quarantine != NULL && (*code == 2 || *code == 4)) {
         tc_err why = { "" };
 
-        /* The confined child may not do it. */
+        /* The child process is confined and cannot move files there. */
         if (val_quarantine(c->places.quarantine, c->files[0], &why) != TC_OK)
             fprintf(stderr, PROGRAM ": note: %s; the upload is left\n", tc_plain(why.message));
     }
     return status;
 }
 
-/* Answers one question of script_validator, about one result or two. *code: the exit code to
- * report. */
+/* Answers one question of script_validator, about one result or two. Sets *code to the exit code to
+ * be reported. */
 static tc_status answer_script(command *c, int *code, tc_err *err)
 {
     tc_status status;
@@ -314,9 +317,9 @@ static tc_status answer_script(command *c, int *code, tc_err *err)
     return status;
 }
 
-/* Splits a line of standard input at tabs. Returns how many names it has; files gets the first
- * two. */
-static int split(char *line, char *files[2])
+/* Splits a line of standard input at tabs, and sets `files` to its first two names. Returns the
+ * number of names. */
+static int split_line(char *line, char *files[2])
 {
     int n = 0;
 
@@ -327,8 +330,8 @@ static int split(char *line, char *files[2])
     return n;
 }
 
-/* --many: answers a question for each line of standard input. Only exit codes go to standard
- * output. */
+/* Runs --many: answers a question for each line of standard input. Only exit codes are written to
+ * standard output. */
 static tc_status script_many(command *c, tc_err *err)
 {
     const int to = dup(STDOUT_FILENO);
@@ -342,12 +345,12 @@ static tc_status script_many(command *c, tc_err *err)
     c->files = files;
     c->answers = answers;
     while (good && fgets(line, sizeof line, stdin) != NULL) {
-        /* The rest of a longer line would be taken for the next question. */
+        /* The rest of a longer line would be read as the next question. */
         if (strchr(line, '\n') == NULL && !feof(stdin))
             return tc_fail(err, TC_USAGE, "%s: a line of standard input is too long",
                            verbs[c->verb].name);
         tc_err why = { "" };
-        const int n = split(line, files);
+        const int n = split_line(line, files);
         int code;
         const tc_status status =
             n == verbs[c->verb].n_files ? answer_script(c, &code, &why) : wrong_files(c, n, &why);

@@ -1,6 +1,6 @@
 /*
- * The work of the scripts that BOINC's script_validator calls. It runs them in the project's folder
- * tmp_HOST with paths of uploads; an upload's name tells its work unit.
+ * Answers for the scripts that BOINC's script_validator calls. It runs them in the project's folder
+ * tmp_HOST with the paths of uploads. An upload's name contains the name of its work unit.
  */
 #include <assert.h>
 #include <errno.h>
@@ -61,8 +61,8 @@ tc_status val_found_twice(tc_status first, tc_status again, tc_err *err)
 
 /* --- the work unit of an upload -------------------------------------------------------------- */
 
-/* Shortens *n, the length of a name, by "_" PREFIX DIGITS at its end; false: the name does not end
- * so. */
+/* Shortens *n, the length of a name, so that the name loses "_", prefix and digits at its end.
+ * Returns false if the name does not end with these. */
 static bool drop_number(const char *name, size_t *n, const char *prefix)
 {
     const size_t length = strlen(prefix);
@@ -89,10 +89,10 @@ size_t val_workunit_length(const char *name)
     return drop_number(name, &n, "") ? n : 0;
 }
 
-/* If the file FOLDER/PART/NAME.zip exists, *path is its path, which is the caller's; else NULL.
- * length: of NAME. */
-static tc_status look_for(const char *folder, const char *part, const char *name, size_t length,
-                          char **path, tc_err *err)
+/* If the file FOLDER/PART/NAME.zip exists, sets *path to its path, owned by the caller; else to
+ * NULL. length: the length of NAME. */
+static tc_status find_in_part(const char *folder, const char *part, const char *name, size_t length,
+                              char **path, tc_err *err)
 {
     const size_t size = strlen(folder) + strlen(part) + length + sizeof "//.zip";
     tc_status status = TC_OK;
@@ -119,13 +119,14 @@ typedef struct search {
     tc_err *err;
 } search;
 
-/* Called for each entry of the folder; returns whether the search ends. */
-static int look_into(void *user, const char *part, bool may_be_folder)
+/* Looks for the file in an entry of the folder. Returns whether the search ends. A function for
+ * os_list; user: a search. */
+static int search_entry(void *user, const char *part, bool may_be_folder)
 {
     search *const s = user;
 
     if (part[0] != '.' && may_be_folder)
-        s->status = look_for(s->folder, part, s->name, s->length, &s->path, s->err);
+        s->status = find_in_part(s->folder, part, s->name, s->length, &s->path, s->err);
     return s->status != TC_OK || s->path != NULL;
 }
 
@@ -143,8 +144,8 @@ tc_status val_find_workunit(const char *folder, const char *result, char **path,
                        "%.600s: not the name of an upload (WORKUNIT_0_r123_0), so its work unit "
                        "cannot be found",
                        result);
-    s.status = look_for(folder, ".", name, length, &s.path, err);
-    if (s.status == TC_OK && s.path == NULL && os_list(folder, look_into, &s) < 0) {
+    s.status = find_in_part(folder, ".", name, length, &s.path, err);
+    if (s.status == TC_OK && s.path == NULL && os_list(folder, search_entry, &s) < 0) {
         if (errno == ENOENT)
             return tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such folder", folder);
         return cannot_read(folder, errno, err);
@@ -171,13 +172,13 @@ static tc_status read_workunit(const char *folder, const char *result, an_unit *
     if (status == TC_OK)
         status = an_unit_read_heads(path, unit, err);
     free(path);
-    /* If the folder is not there, its disk may be mounted later. */
+    /* If the folder does not exist, its disk may be mounted later. */
     *lasting = *lasting || (status == TC_BAD_INPUT && os_kind_of(folder) == OS_FOLDER);
     return status == TC_BAD_INPUT ? TC_TRY_LATER : status;
 }
 
 /* Returns whether the upload's submission has a quorum of one. The name of a work unit is the
- * submission's name, or that with "_" and a number. */
+ * submission's name, which may be followed by "_" and a number. */
 static bool is_alone(const char *folder, const char *result)
 {
     const char *const name = os_last_part(result);
@@ -218,8 +219,8 @@ bool val_server_lost(const val_places *places, const char *result)
     return lost;
 }
 
-/* Checks an upload as script-init does. identified: the folder with the work units' SHA-256, or
- * NULL, to compute it. */
+/* Checks an upload as script-init does. identified: the folder with the work units' SHA-256; NULL:
+ * it is computed. */
 static tc_status check_upload(const val_places *places, const char *identified, const char *result,
                               const val_verification *verification, bool *lasting, tc_err *err)
 {
@@ -250,7 +251,7 @@ tc_status val_script_init(const val_places *places, const char *result,
         check_upload(places, places->accepted, result, verification, lasting, err);
     val_verification same = *verification;
 
-    same.fraction = same.alone = 0; /* TC_BAD_INPUT needs no computing again to be confirmed */
+    same.fraction = same.alone = 0; /* confirming TC_BAD_INPUT requires no computing */
     return status == TC_BAD_INPUT
                ? val_found_twice(status, check_upload(places, NULL, result, &same, lasting, NULL),
                                  err)

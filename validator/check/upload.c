@@ -1,8 +1,8 @@
 /*
  * Private copies of uploads, and records of those that were accepted. An upload may change, since
  * BOINC accepts a file again if a host sends it again. So an upload is read once, into a private
- * copy; and the SHA-256 of an accepted upload is recorded. That of a work unit is recorded, too, as
- * computing it takes longer than all other checks of a result.
+ * copy; and the SHA-256 of an accepted upload is recorded. The SHA-256 of a work unit is recorded,
+ * too, as computing it takes longer than all other checks of a result.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +21,14 @@
 #include "workunits/format/archive.h"
 #include "workunits/format/csv.h"
 
-/* BLOCK: bytes copied at a time; RECORD_MAX: bytes read from the end of a record. */
-enum { BLOCK = 1 << 16, RECORD_MAX = 1 << 16 };
+enum {
+    BLOCK = 1 << 16,     /* bytes that are copied at a time */
+    RECORD_MAX = 1 << 16 /* bytes, with the final NUL, that are read from the end of a record */
+};
 
 /* --- private copies -------------------------------------------------------------------------- */
 
+/* The beginning of the names of private folders. */
 #define PRIVATE "texcell-"
 
 /* Returns the folder in which private folders are made. */
@@ -49,8 +52,8 @@ tc_status val_private_folder(char **folder, tc_err *err)
     *folder = wu_path_in(private_place(), name, "");
     if (*folder == NULL)
         return tc_no_memory(err, name);
-    if (!os_make_private_folder(
-            *folder)) /* fails if it exists; nobody can guess its name and make it */
+    if (!os_make_private_folder(*folder)) /* fails if the folder exists; nobody can guess its name
+                                             to make it beforehand */
         return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be made: %s", *folder, strerror(errno));
     return TC_OK;
 }
@@ -74,7 +77,8 @@ void val_private_remove(char **folder)
     *folder = NULL;
 }
 
-/* Removes the entry `name` of the folder `user` if it is a private folder older than a day. */
+/* Removes an entry of the folder if it is a private folder older than a day. A function for
+ * os_list; user: the folder's path. */
 static int clean_entry(void *user, const char *name, bool may_be_folder)
 {
     enum { DAY = 86400 };
@@ -177,12 +181,12 @@ void val_copy_free(val_copy *copy)
 /* --- records of work units and accepted uploads -----------------------------------------------
  *
  * Each work unit has a record, a file with a line for each accepted upload: SHA-256, size, name.
- * The work unit's own line has the version of its file (os_file_version) in place of the name. The
- * last line about an upload counts. Records are not synced: after a power cut an upload may have no
- * record, and is then checked again. */
+ * The work unit's own line has the version of its file (os_file_version) in place of the name. If
+ * several lines are about an upload, the last one counts. Records are not synced: after a power cut
+ * an upload may have no record, and is then checked again. */
 
-/* Returns the path of the record of the work unit that the first n bytes of `name` name; the
- * caller's. NULL: no memory. */
+/* Returns the path of a work unit's record, owned by the caller. name: its first n bytes are the
+ * name of the work unit. NULL: no memory. */
 static char *record_named(const char *folder, const char *name, size_t n)
 {
     char *const unit = tc_text_of(name, n);
@@ -192,7 +196,7 @@ static char *record_named(const char *folder, const char *name, size_t n)
     return path;
 }
 
-/* Returns the path of the record of an upload's work unit; the caller's. NULL: no memory. */
+/* Returns the path of the record of an upload's work unit, owned by the caller. NULL: no memory. */
 static char *record_of(const char *folder, const char *upload)
 {
     const char *const name = os_last_part(upload);
@@ -201,7 +205,8 @@ static char *record_of(const char *folder, const char *upload)
     return record_named(folder, name, n > 0 ? n : strlen(name));
 }
 
-/* Reads a record, or its end if it is long. text becomes "" if there is no record. */
+/* Reads the last RECORD_MAX - 1 bytes of a record, or all if it is shorter. Sets text to "" if
+ * there is no record. */
 static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *err)
 {
     uint64_t size = 0;
@@ -209,7 +214,7 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
     int fd = -1;
     tc_status status = tc_open_regular(path, &fd, &size, err);
 
-    if (status == TC_OK) /* only the last RECORD_MAX - 1 bytes */
+    if (status == TC_OK)
         status = tc_read_at(fd, path, size < RECORD_MAX ? 0 : size - (RECORD_MAX - 1), text,
                             RECORD_MAX - 1, &got, err);
     if (fd >= 0)
@@ -239,7 +244,8 @@ static void write_line(const char sha256[TC_SHA256_TEXT], uint64_t size, const c
     snprintf(out, room, "%s %" PRIu64 " %s\n", sha256, size, os_last_part(upload));
 }
 
-/* Appends a line to the record `path` in `folder`. false: errno. */
+/* Appends a line to the record `path` in `folder`. Returns false, with errno set, after a failure.
+ */
 static bool append_line(const char *folder, const char *path, const char sha256[TC_SHA256_TEXT],
                         uint64_t size, const char *upload)
 {
@@ -251,7 +257,7 @@ static bool append_line(const char *folder, const char *path, const char sha256[
         fd = os_open(path, OS_APPEND);
     if (fd < 0)
         return false;
-    /* By one call: another validator may be writing to the record of the same work unit. */
+    /* Written by one call, since another validator may be writing to the same record. */
     const bool good = write(fd, line, strlen(line)) == (ssize_t)strlen(line);
     const int error = errno;
 
@@ -291,7 +297,7 @@ tc_status val_recall(const char *folder, const char *upload, const val_copy *cop
     return status;
 }
 
-/* Returns the path of the record of a work unit; the caller's. NULL: no memory. */
+/* Returns the path of the record of a work unit, owned by the caller. NULL: no memory. */
 static char *record_of_unit(const char *folder, const wu_job *job)
 {
     const char *const name = os_last_part(job->path), *const end = strrchr(name, '.');
@@ -300,7 +306,7 @@ static char *record_of_unit(const char *folder, const wu_job *job)
                         end != NULL && end > name ? (size_t)(end - name) : strlen(name));
 }
 
-/* Sets job->file_sha256 to that of the line about this version of the file, if there is one. */
+/* Sets job->file_sha256 from the line about this version of the file, if there is one. */
 static void recall_unit(const char *record, const char *version, wu_job *job)
 {
     TC_AUTOFREE char *const text = malloc(RECORD_MAX);
@@ -340,7 +346,7 @@ void val_forget(const char *folder, const char *upload)
 
 /* --- refused uploads -------------------------------------------------------------------------- */
 
-/* How many files, and how many bytes, the quarantine folder keeps. */
+/* The most files, and the most bytes, that the quarantine folder keeps. */
 enum { MOST_REFUSED = 1000 };
 static const uint64_t most_refused_bytes = (uint64_t)1 << 30;
 
@@ -353,7 +359,7 @@ typedef struct file_count {
     size_t files;
 } file_count;
 
-/* Adds an entry of the folder to *user, a file_count. */
+/* Adds an entry of the folder to the count. A function for os_list; user: a file_count. */
 static int count_file(void *user, const char *name, bool may_be_folder)
 {
     file_count *const h = user;
@@ -392,7 +398,7 @@ static void keep_within_bounds(const char *folder)
     }
 }
 
-/* Moves a file into a folder on another disk. */
+/* Moves an upload into a folder on another disk. */
 static tc_status move_to_disk(const char *folder, const char *upload, const char *path, tc_err *err)
 {
     val_copy copy = { .path = NULL };

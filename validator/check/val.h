@@ -63,11 +63,11 @@ typedef struct val_places {
 } val_places;
 
 /* val_check and val_compare for the scripts that BOINC's script_validator calls. An upload's name
- * tells its work unit. TC_TRY_LATER for faults that are not those of the host that sent the file:
- * the file cannot be read now, or its work unit is not found. With places->accepted, the first
- * records the upload as accepted, and the second requires that both were. *lasting is set to true
- * if the work unit is missing from a folder that can be read, or is damaged: waiting does not
- * change that. */
+ * contains that of its work unit. TC_TRY_LATER: the host that sent the file is not to blame, since
+ * the file cannot be read now, or its work unit is not found. With places->accepted,
+ * val_script_init records the upload as accepted, and val_script_compare requires that both were.
+ * *lasting is set to true if the work unit is missing from a folder that can be read, or is
+ * damaged: waiting does not change that. */
 tc_status val_script_init(const val_places *places, const char *result,
                           const val_verification *verification, bool *lasting, tc_err *err);
 tc_status val_script_compare(const val_places *places, const char *a, const char *b, tc_err *err);
@@ -76,20 +76,20 @@ tc_status val_script_compare(const val_places *places, const char *a, const char
  * texcell-again --lost makes such a file for each result that hosts had at that time, since its
  * upload may have reached the old server. */
 bool val_server_lost(const val_places *places, const char *result);
-/* Returns whether both uploads are unchanged since they were accepted, and have the same bytes:
- * then the results match, and nothing needs to be read. */
+/* Returns whether both uploads are unchanged since they were accepted, and have the same bytes, so
+ * that the results match and need not be compared. */
 bool val_same_uploads(const val_places *places, const char *a, const char *b);
 
 /* --- uploads (upload.c) ---------------------------------------------------------------------- */
 
-/* An upload as it was when it was read: later its bytes may change. */
+/* The content of an upload when it was read; the upload itself may change later. */
 typedef struct val_copy {
-    char *path; /* of the copy in the private folder; owned. NULL: no copy was made */
+    char *path; /* path of the copy in the private folder; owned. NULL: no copy was made */
     uint64_t size;
     char sha256[TC_SHA256_TEXT];
 } val_copy;
 
-/* Makes a private folder for copies, in TMPDIR or /tmp. *folder is the caller's. The parent process
+/* Makes a private folder for copies, in TMPDIR or /tmp. The caller owns *folder. The parent process
  * makes and removes it (val_private_remove, with all files in it), so that it is removed even if
  * the child process crashes. */
 tc_status val_private_folder(char **folder, tc_err *err);
@@ -111,7 +111,7 @@ tc_status val_read_upload(const char *upload, val_copy *out, tc_err *err);
 /* Records in the folder `folder` (val_places.accepted) that an upload was accepted as `copy`. */
 tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err);
 /* Checks whether the upload, now read as `copy`, is what was accepted. TC_NO_MATCH: it has changed.
- * *known: there is a record of it. */
+ * Sets *known: whether there is a record of it. */
 tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known,
                      tc_err *err);
 /* Sets job->file_sha256 like wu_job_identify. With a folder (val_places.accepted; NULL: none) the
@@ -119,9 +119,9 @@ tc_status val_recall(const char *folder, const char *upload, const val_copy *cop
 tc_status val_identify(const char *folder, wu_job *job, tc_err *err);
 /* Removes the records of this upload's work unit and of all its uploads. */
 void val_forget(const char *folder, const char *upload);
-/* Moves a refused upload into a folder (made if need be) that keeps the newest files, up to 1,000
- * and 1 GiB; BOINC itself never deletes refused uploads. What is not a regular file is removed.
- * After a failure the upload is still there. */
+/* Moves a refused upload into a folder (which is made if necessary) that keeps the newest files, up
+ * to 1,000 and 1 GiB; BOINC itself never deletes refused uploads. An upload that is not a regular
+ * file is removed. After a failure the upload is unchanged. */
 tc_status val_quarantine(const char *folder, const char *upload, tc_err *err);
 
 /* The following functions are shared by the two scripts and texcell-assimilate. */
@@ -134,8 +134,10 @@ tc_status val_run_child(int (*work)(void *user), void *user, const char *file, i
 /* Confines this process: from now on it can open nothing but these places (os_confine). calls:
  * OS_CALLS_... TC_TRY_LATER: it could not be confined. */
 tc_status val_confine(const os_place *places, unsigned calls, tc_err *err);
-enum { VAL_PLACES = 16 }; /* at most, in all */
-/* Confines this process to the folders of `places` (`accepted` is made if need be), the n uploads
+enum {
+    VAL_PLACES = 16
+}; /* the most elements, with the end, of the list that val_confine_uploads makes */
+/* Confines this process to the folders of `places` (`accepted` is made if necessary), the n uploads
  * (at most 2) and their work units, and the places `more`, which ends with OS_MAY_NOTHING, or is
  * NULL. */
 tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n,
@@ -152,8 +154,8 @@ tc_status val_found_twice(tc_status first, tc_status again, tc_err *err);
 /* Returns the length of the work unit's name at the start of an upload's name, such as
  * WORKUNIT_0_r123_0; 0: it is not the name of an upload. */
 size_t val_workunit_length(const char *name);
-/* Finds the work unit's file of the upload `result` in `folder` or in one of its folders. *path is
- * the caller's. TC_BAD_INPUT: there is none; TC_TRY_LATER: the folders cannot be read now. */
+/* Finds the work unit's file of the upload `result` in `folder` or in one of its folders. The
+ * caller owns *path. TC_BAD_INPUT: there is none; TC_TRY_LATER: the folders cannot be read now. */
 tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err);
 
 #endif

@@ -15,23 +15,22 @@
 
 /* --- choosing -------------------------------------------------------------------------------- */
 
-/* Make two further seeds of the one given (XOR): whether items are computed again at all
- * ("chance"), and whose pixels are checked ("looks"). */
-#define CHANCE 0x6368616e6365u
-#define LOOKS 0x6c6f6f6b73u
+/* Combined by XOR with the given seed, these make two further seeds. */
+#define CHANCE 0x6368616e6365u /* decides whether items are computed again at all */
+#define LOOKS 0x6c6f6f6b73u    /* decides which items' pixels are checked */
 
-/* What checking pixels may take on average, as a share of the time that the result's computing
- * takes. */
+/* The average time for checking pixels, as a share of the time that computing the result takes. */
 static const double look_budget = 0.02;
-/* Reading a byte of pixels takes as long as this many of the operations that a plan counts. */
+/* The number of operations, as an_plan.flops counts them, that take as long as reading a byte of
+ * pixels. */
 static const double reading_flops = 25;
 
 /* A unit of fewer operations than this (some hundredths of a second) is computed again completely.
- * Of randomly generated units a quarter are so small, and take a hundredth of the total time. */
+ * A quarter of randomly generated units are smaller; they take a hundredth of the total time. */
 static const double few_flops = 6e7;
 
-/* Chooses `wanted` of n items, each such set with the same probability. seed: any number. */
-static void choose(uint64_t seed, size_t n, size_t wanted, bool *chosen)
+/* Chooses `wanted` of n items: every set of this size has the same probability. */
+static void choose_items(uint64_t seed, size_t n, size_t wanted, bool *chosen)
 {
     for (size_t i = 0; i < n; i++) {
         chosen[i] = tc_random_below(n - i, &seed) < wanted;
@@ -39,16 +38,17 @@ static void choose(uint64_t seed, size_t n, size_t wanted, bool *chosen)
     }
 }
 
-/* What a look at an item costs, besides reading it, as a share of its operations. */
+/* The time for checking an item's pixels once they are read, as a share of the time for computing
+ * the item. */
 static double pixels_share(const an_analysis *a, const an_work *work)
 {
     return a->check_pixels != NULL ? a->pixels_share(work) : 1;
 }
 
-/* Chooses the items whose pixels are checked, in proportion to their operations, which are what a
- * forger saves: all operations of the unit are divided into equal stretches, and the items at one
- * random point of each are chosen, besides an item with more than half of all operations. Also
- * sets v->small. */
+/* Chooses the items whose pixels are checked, in proportion to their numbers of operations, which a
+ * forger saves: divides the operations of the unit, in the order of items, into equal stretches,
+ * and chooses the item at a random point of each. Also chooses an item with more than half of all
+ * operations. Sets v->small. */
 static tc_status choose_looks(val_verifier *v, tc_err *err)
 {
     const an_unit *const unit = v->unit;
@@ -129,7 +129,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     assert(options->fraction >= 0 && options->fraction <= 1 && options->threads >= 1);
     assert(options->fraction == 0 || (options->chance > 0 && options->chance <= 1));
     const size_t n = unit->job->n_items;
-    /* Subtracts what rounding may have added to a whole number. */
+    /* 1e-9: the product may exceed a whole number by a rounding error. */
     const double share = ceil(options->fraction * (double)n - 1e-9);
     uint64_t chance = options->seed ^ CHANCE;
 
@@ -145,7 +145,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
     v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;
-    choose(v->seed, n, v->n_chosen, v->chosen);
+    choose_items(v->seed, n, v->n_chosen, v->chosen);
     report_items(v, n);
     return TC_OK;
 }

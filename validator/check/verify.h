@@ -7,18 +7,20 @@
 
 #include "validator/check/val.h"
 
-/* Which items of a result are checked, and what was found so far. */
+/* The items of a result that are chosen to be checked, and the counts of those checked so far. */
 typedef struct val_verifier {
     const an_unit *unit;
     const val_verification *options;
     uint64_t seed;
     size_t n_chosen;
-    bool *chosen;             /* [n_items]: the item is computed again */
-    bool *looked_at;          /* [n_items]: the item's pixels are checked */
-    bool small;               /* the unit takes so little time that all items are computed again */
-    double deadline;          /* as tc_seconds counts; 0: none */
-    size_t n_loaded, n_again; /* items whose pixels were loaded; those of them computed again */
-    size_t n_doubts;          /* items that check_pixels found improbable */
+    bool *chosen;    /* [n_items]: the item is computed again */
+    bool *looked_at; /* [n_items]: the item's pixels are checked */
+    bool small;      /* the unit takes so little time that all items are computed again */
+    double deadline; /* the time, as returned by tc_seconds, at which computing must end; 0: there
+                        is none */
+    size_t n_loaded,
+        n_again;     /* number of items whose pixels were loaded, and of those computed again */
+    size_t n_doubts; /* number of items that check_pixels found improbable */
 } val_verifier;
 
 /* Chooses the items. If some are chosen by `fraction`, prints the seed and the probability of
@@ -28,7 +30,8 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
 void val_verifier_free(val_verifier *v);
 /* Checks the arrays `claimed` of the item `index`, as far as it was chosen: it is computed again if
  * it is in `chosen`, if check_pixels leaves a doubt or there is none, or if the unit is `small`.
- * TC_NO_MATCH: it gives other values. path: the result, for the names of items and features. */
+ * TC_NO_MATCH: computing gives other values. path: the result, for the names of items and features.
+ */
 tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err);
 
