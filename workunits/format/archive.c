@@ -25,17 +25,18 @@
 #define MAX_DEFLATE_RATIO 1032u
 
 enum {
-    CHUNK = 1 << 16,       /* bytes of a member that are read from the file at a time */
-    LIST_CHUNK = 1 << 14,  /* bytes of the list of members that are read at a time */
-    WHOLE = 64 << 20,      /* the most bytes of a member that inflate_rest decompresses */
-    AT_ONCE = 4 << 20,     /* the same, if bytes of it have been returned before */
-    BEFORE_REST = 1 << 10, /* the most bytes of it that may have been returned before */
+    CHUNK = 1 << 16,      /* bytes of a member that are read from the file at a time */
+    LIST_CHUNK = 1 << 14, /* bytes of the list of members that are read at a time */
+    WHOLE = 64 << 20,     /* the most bytes of a member that inflate_rest decompresses */
+    AT_ONCE = 4 << 20,    /* replaces WHOLE if bytes of the member have been returned before */
+    BEFORE_REST =
+        1 << 10, /* inflate_rest refuses a member of which more bytes have been returned */
     /* Bits of a member's flags: */
     FLAG_ENCRYPTED = 0x0001,
     FLAG_DESCRIPTOR = 0x0008,
     FLAG_STRONG_ENCRYPTION = 0x0040,
     FLAG_MASKED_DIRECTORY = 0x2000,
-    PLAIN_VERSION = 20, /* the version of ZIP that texcell's members need */
+    PLAIN_VERSION = 20, /* the version of ZIP that a reader of texcell's members needs */
     LOCAL_HEADER = 30,  /* bytes of a member's local header, without name and extra field */
     ENTRY = 46,         /* bytes of an entry in the list, without name, extra field and comment */
     SHARED = 26, /* bytes that local header (from byte 4 on) and entry (from 6 on) have in common */
@@ -50,12 +51,13 @@ struct wu_unzip {
     const wu_archive *archive;
     const tc_poll *poll; /* tc_ask is called with it before every read */
     z_stream z;
-    bool in_member; /* a member is being read; the following fields are about it */
+    bool in_member; /* a member is being read: the following fields are about this member */
     size_t index;   /* index of the member */
-    uint64_t done;  /* number of its bytes that have been returned */
+    uint64_t done;  /* number of the member's bytes that have been returned */
     uint64_t taken; /* number of its compressed bytes that have been read from the file */
     bool ended;     /* its deflate stream has ended */
-    uint32_t crc;   /* CRC of the bytes returned so far; if it is stored, of those read so far */
+    uint32_t
+        crc; /* CRC of the bytes returned so far; of a stored member, of the bytes read so far */
 #ifdef HAVE_LIBDEFLATE
     struct libdeflate_decompressor *inflater; /* NULL until inflate_rest needs it */
 #endif
@@ -79,8 +81,8 @@ static tc_status read_at(const wu_archive *a, uint64_t at, void *buf, size_t n, 
 }
 
 /* Adds bytes [from, to) of the file to *crc and to sha256; either may be NULL. */
-static tc_status crc_more(const wu_archive *a, uint64_t from, uint64_t to, uint32_t *crc,
-                          tc_sha256 *sha256, tc_err *err)
+static tc_status add_to_digests(const wu_archive *a, uint64_t from, uint64_t to, uint32_t *crc,
+                                tc_sha256 *sha256, tc_err *err)
 {
     unsigned char *const buf = malloc(CHUNK);
     tc_status status = buf == NULL ? tc_no_memory(err, "a read buffer") : TC_OK;
@@ -105,15 +107,15 @@ tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err
     for (size_t i = 0; status == TC_OK && i < a->n; i++) {
         const wu_member *const m = &a->members[i];
         if (m->is_folder || m->is_deflated || m->compressed > INT32_MAX || m->data < at)
-            continue; /* its bytes are read below, as bytes between stored members */
+            continue; /* the bytes of this member are read together with the next gap */
         if (m->data - at == m->header) /* only the local header is before the data */
             *crc = (uint32_t)crc32_combine(*crc, m->header_crc, (z_off_t)m->header);
         else
-            status = crc_more(a, at, m->data, crc, NULL, err);
+            status = add_to_digests(a, at, m->data, crc, NULL, err);
         *crc = (uint32_t)crc32_combine(*crc, m->crc, (z_off_t)m->compressed);
         at = m->data + m->compressed;
     }
-    return status == TC_OK ? crc_more(a, at, a->file_size, crc, NULL, err) : status;
+    return status == TC_OK ? add_to_digests(a, at, a->file_size, crc, NULL, err) : status;
 }
 
 tc_status wu_archive_digest(const wu_archive *a, uint32_t *crc, char sha256[TC_SHA256_TEXT],
@@ -123,12 +125,12 @@ tc_status wu_archive_digest(const wu_archive *a, uint32_t *crc, char sha256[TC_S
     if (crc != NULL)
         *crc = 0;
     tc_sha256_begin(&sum);
-    const tc_status status = crc_more(a, 0, a->file_size, crc, &sum, err);
+    const tc_status status = add_to_digests(a, 0, a->file_size, crc, &sum, err);
     tc_sha256_end(&sum, sha256);
     return status;
 }
 
-/* Rejects files that do not begin like a ZIP archive with members. */
+/* Rejects a file that does not begin with the local header of a ZIP member. */
 static tc_status check_head(const wu_archive *a, tc_err *err)
 {
     unsigned char head[4];
@@ -150,7 +152,7 @@ static tc_status check_head(const wu_archive *a, tc_err *err)
     return TC_OK;
 }
 
-/* The number of n bytes at p. */
+/* The unsigned little-endian number in the n bytes at p. */
 static uint64_t little_endian(const unsigned char *p, unsigned n)
 {
     uint64_t value = 0;
@@ -361,9 +363,9 @@ static bool same_number(const entry *e, const unsigned char *local, uint64_t lis
     return number == listed || (number == 0 && (e->flags & FLAG_DESCRIPTOR) != 0);
 }
 
-/* Reads and checks a member's local header, and sets data, header and header_crc of *m. *is_plain:
- * set to whether there is no gap before the header, no extra field or comment, and no difference
- * from the entry. */
+/* Reads and checks a member's local header, and sets data, header and header_crc of *m. Sets
+ * *is_plain: whether there is no gap before the header, no extra field or comment, and no
+ * difference from the entry. */
 static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool *is_plain,
                             tc_err *err)
 {
@@ -580,7 +582,7 @@ long wu_archive_find(const wu_archive *a, const char *name)
 
 /* Returns TC_BAD_INPUT with a message that the member being read is corrupt, and why. */
 TC_FORMAT(3, 4)
-static tc_status corrupt(const wu_unzip *z, tc_err *err, const char *format, ...)
+static tc_status fail_corrupt(const wu_unzip *z, tc_err *err, const char *format, ...)
 {
     char why[160];
     va_list args;
@@ -644,8 +646,8 @@ static tc_status fill_buffer(wu_unzip *z, const wu_member *m, tc_err *err)
 
 /* Reads up to n bytes of a stored member: CHUNK bytes or more directly, fewer from the buffer.
  * z->crc becomes the CRC of all bytes of the member that have been read from the file. */
-static tc_status copy_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
-                           tc_err *err)
+static tc_status read_stored(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
+                             tc_err *err)
 {
     tc_status status = TC_OK;
     if (z->z.avail_in == 0 && n >= CHUNK) {
@@ -668,8 +670,9 @@ static tc_status copy_some(wu_unzip *z, const wu_member *m, void *buf, size_t n,
     return TC_OK;
 }
 
-/* Decompresses up to n bytes. *got is less than n only at the end of the stream. */
-static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
+/* Decompresses up to n bytes, and sets *got to their number, which is less than n only at the end
+ * of the stream. */
+static tc_status inflate_part(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
                               tc_err *err)
 {
     int rc = Z_OK;
@@ -683,13 +686,13 @@ static tc_status inflate_some(wu_unzip *z, const wu_member *m, void *buf, size_t
     *got = n - z->z.avail_out;
     if (rc == Z_MEM_ERROR)
         return tc_no_memory(err, "decompressing");
-    return rc == Z_OK || z->ended ? TC_OK : corrupt(z, err, "it does not decompress");
+    return rc == Z_OK || z->ended ? TC_OK : fail_corrupt(z, err, "it does not decompress");
 }
 
 #ifdef HAVE_LIBDEFLATE
 /* Decompresses the rest of a member, of which at most BEFORE_REST bytes have been returned, by
- * libdeflate, which takes half the time of zlib. Returns false if that is not possible;
- * inflate_some then decompresses it, or reports an error. */
+ * libdeflate, which takes half the time of zlib. Returns false if it does not: inflate_part must
+ * then decompress the rest, or report the error. */
 static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
 {
     const bool is_whole = z->done == 0;
@@ -736,15 +739,15 @@ static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
     size_t got = 0;
     z->in_member = false;
     if (z->done != m->size)
-        return corrupt(z, err, "its data end after %llu of %llu bytes", (unsigned long long)z->done,
-                       (unsigned long long)m->size);
+        return fail_corrupt(z, err, "its data end after %llu of %llu bytes",
+                            (unsigned long long)z->done, (unsigned long long)m->size);
     if (m->is_deflated)
-        return_if_error(inflate_some(z, m, &more, 1, &got, err));
+        return_if_error(inflate_part(z, m, &more, 1, &got, err));
     if (got > 0 || (m->is_deflated && (z->taken != m->compressed || z->z.avail_in > 0)))
-        return_if_error(
-            corrupt(z, err, "its data do not end after %llu bytes", (unsigned long long)m->size));
+        return_if_error(fail_corrupt(z, err, "its data do not end after %llu bytes",
+                                     (unsigned long long)m->size));
     if (z->crc != m->crc)
-        return corrupt(z, err, "its CRC is wrong");
+        return fail_corrupt(z, err, "its CRC is wrong");
     return TC_OK;
 }
 
@@ -762,7 +765,7 @@ tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err
     if (status == TC_OK && m->is_deflated && part > 0 && part == left && inflate_rest(z, m, buf))
         got = part;
     else if (status == TC_OK && part > 0)
-        status = (m->is_deflated ? inflate_some : copy_some)(z, m, buf, part, &got, err);
+        status = (m->is_deflated ? inflate_part : read_stored)(z, m, buf, part, &got, err);
     if (status != TC_OK) {
         z->in_member = false;
         return status;

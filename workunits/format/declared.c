@@ -160,8 +160,8 @@ static const char no_memory[] = "memory";
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
                   word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 
-/* Whether a text is NULL, or has 1 to `most` characters, all from `characters`. characters NULL:
- * all from printable ASCII. */
+/* Whether a text is NULL, or consists of 1 to `most` of these characters. characters NULL:
+ * printable ASCII is allowed. */
 static bool is_made_of(const char *text, const char *characters, size_t most)
 {
     const size_t n = text == NULL ? 0 : strlen(text);
@@ -172,7 +172,8 @@ static bool is_made_of(const char *text, const char *characters, size_t most)
     return good;
 }
 
-/* Returns the string that is the value of `key`, and adds 1 to *known; NULL: there is none. */
+/* Returns the string that is the value of `key`, and adds 1 to *known, the number of keys that were
+ * found. NULL: there is no such string. */
 static const char *take_text(const json_t *json, const char *key, size_t *known)
 {
     const char *const text = json_string_value(json_object_get(json, key));

@@ -40,22 +40,23 @@ enum {
     HASH_BITS = 15, /* bits of the hash of a position's first bytes */
 };
 
-/* A number of literals, then a match. */
+/* A number of literals, and the match that follows them. */
 typedef struct sequence {
     uint32_t length;         /* length of the match; 0: there is none */
-    uint16_t literals, back; /* back: distance of the match */
+    uint16_t literals, back; /* number of literals; distance of the match */
 } sequence;
 
 struct wu_row_deflater {
-    /* For `anywhere`, positions in the stream modulo 2^16: */
+    /* Positions in the stream modulo 2^16, used only if layout.anywhere is set: */
     uint16_t places[1 << HASH_BITS]; /* for each hash, the last position of bytes with this hash */
     uint16_t begin;                  /* the position of the first byte of `data` */
     /* The current block: */
     sequence sequences[MAX_SEQUENCES];
     size_t n, n_literals;
     uint32_t literals[LITERALS], distances[DISTANCES]; /* how often each symbol occurs */
-    uint32_t bytes[3][256]; /* more counts of literals: these tables and `literals` are used in
-                               turn, so that an addition need not wait for the one before */
+    /* Further counts of literals. Consecutive literals are counted in different tables, so that an
+     * addition need not wait for the one before. */
+    uint32_t bytes[3][256];
     uint32_t lengths[LONGEST + 1]; /* how often each length of a match, or of a part, occurs */
 };
 
@@ -141,8 +142,8 @@ static size_t first_part(size_t left)
     return left <= LONGEST ? left : left < LONGEST + SHORTEST ? LONGEST - SHORTEST : LONGEST;
 }
 
-/* Appends a sequence, whose literals the caller counts. length, back: of the match; length 0: there
- * is none. */
+/* Appends a sequence, whose literals the caller counts. length, back: length and distance of the
+ * match; length 0: there is none. */
 static inline void add_sequence(wu_row_deflater *d, size_t literals, size_t length, size_t back)
 {
     d->sequences[d->n++] = (sequence){ (uint32_t)length, (uint16_t)literals, (uint16_t)back };
@@ -280,9 +281,9 @@ static void count_words(wu_row_deflater *d, const unsigned char *data, size_t wo
     }
 }
 
-/* Adds the matches of n words from data[at] on, and counts the literals between them. backs, found:
- * from look_up; fewest: the words of the shortest match; from: the beginning of the next literals;
- * end: no match goes beyond. Returns the new `from`. */
+/* Adds the matches of n words from data[at] on, and counts the literals between them. backs,
+ * found: the output of look_up; fewest: the words of the shortest match; from: the index at which
+ * the next literals begin; end: the index at which matches must end. Returns the new `from`. */
 static size_t add_group(wu_row_deflater *d, size_t word, size_t fewest, const unsigned char *data,
                         size_t at, size_t n, const uint16_t *backs, uint64_t found, size_t from,
                         size_t end)
@@ -311,7 +312,8 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
     const size_t word = layout.word, lead = layout.row % word, in_row = at % layout.row,
                  least = (STEP + word - 1) / word * word; /* bytes of the shortest match */
     const uint64_t mask = UINT64_MAX >> (64 - 8 * least);
-    /* from: the beginning of the next literals; literals before `counted` are counted. */
+    /* from: the index at which the next literals begin; counted: literals before this index are
+     * counted. */
     size_t from = at, counted = at, row_end = at - in_row + layout.row;
     uint16_t backs[GROUP];
     at += in_row < lead ? lead - in_row : (layout.row - in_row) % word;
@@ -420,9 +422,10 @@ static size_t sort_symbols(const uint32_t *counts, size_t n, uint16_t *sorted)
     return used;
 }
 
-/* Counts the codes of each length, at most `limit`, of a Huffman code for n symbols: the sorted
- * ones, with these counts. Huffman's lengths above the limit become the limit; then codes
- * of the greatest lengths below it become longer until there are no more codes than fit. */
+/* Computes a Huffman code with lengths of at most `limit` for n symbols, `sorted` by their
+ * `counts`, and adds to of_length[k] the number of codes of length k. Huffman's lengths above the
+ * limit become the limit; then codes of the greatest lengths below it become longer until there are
+ * no more codes than fit. */
 static void count_lengths(const uint32_t *counts, const uint16_t *sorted, size_t n, unsigned limit,
                           unsigned of_length[CODE_BITS + 1])
 {
@@ -431,7 +434,7 @@ static void count_lengths(const uint32_t *counts, const uint16_t *sorted, size_t
     uint32_t weights[NODES];
     uint8_t depths[NODES];
     size_t leaf = 0, node = n, end = n;
-    unsigned all = 0; /* codes, in units of those of the length `limit` */
+    unsigned all = 0; /* space of all codes; a code of `limit` bits takes 1 */
     for (size_t i = 0; i < n; i++)
         weights[i] = counts[sorted[i]];
     for (; end + 1 < 2 * n; end++) {
@@ -592,7 +595,7 @@ static void put_codes(bit_writer *w, const code *literals, const code *distances
  * the bits from NUMBER on. */
 enum { NUMBER = 24 };
 
-/* An entry for each literal, each length of a match (with its extra bits) and each symbol of a
+/* The bits of each literal, of each length of a match (with its extra bits) and of each symbol of a
  * distance (without its extra bits). */
 typedef struct tables {
     uint32_t bytes[256], lengths[LONGEST + 1], distances[DISTANCES];

@@ -56,7 +56,7 @@ static inline void wu_make_grey(const uint8_t *rgb, size_t n, uint8_t *grey)
         grey[i] = (uint8_t)((rgb[3 * i] + rgb[3 * i + 1] + rgb[3 * i + 2]) / 3);
 }
 
-/* Extends the range *lo to *hi so that it contains n grey values. */
+/* Extends the range from *lo to *hi so that it contains the n grey values. */
 static inline void wu_widen_range(const uint8_t *grey, size_t n, uint8_t *lo, uint8_t *hi)
 {
     size_t i = 0;

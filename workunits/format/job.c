@@ -280,7 +280,7 @@ static tc_status read_pictures(job_reader *r, wu_item *item, const json_t *value
     return check_size(r, item, place.text);
 }
 
-/* A kind of picture with a pixel for each pixel of the item: mask or labels. */
+/* A kind of picture that has a pixel for each pixel of the item: masks or label pictures. */
 typedef struct aligned {
     const char *key;        /* the key in job.json: "mask" */
     const char *one, *many; /* words for messages: "a mask", "masks" */

@@ -61,16 +61,16 @@ typedef struct wu_job {
     /* The identity of the file: size, CRC-32 and SHA-256. */
     uint64_t file_size;
     uint32_t file_crc;
-    char file_sha256[TC_SHA256_TEXT]; /* "" until wu_job_identify */
-    char *analysis;                   /* the name of the analysis, which need not exist */
-    char *about;        /* what the work is for, to be shown to volunteers, UTF-8; NULL: nothing */
+    char file_sha256[TC_SHA256_TEXT]; /* "" until wu_job_identify has set it */
+    char *analysis;     /* the name of the analysis; an analysis of this name need not exist */
+    char *about;        /* UTF-8 text for volunteers: what the work is for; NULL: there is none */
     json_t *parameters; /* an object (owned) */
     size_t n_items;
     wu_item *items;
     struct wu_archive *archive; /* the list of members (archive.h) */
     struct wu_png_info *heads; /* [archive->n] headers of the pictures that items name (png_io.h) */
     bool only_heads;           /* the job was read by wu_job_read_heads */
-    unsigned threads;          /* number of threads that decode pixels, set by the caller; 0: one */
+    unsigned threads; /* number of threads that decode pixels, set by the caller; 0 means one */
 } wu_job;
 
 /* The pixels of one item, with x fastest, then y, then z. Colours are converted to (R + G + B) / 3,

@@ -13,8 +13,8 @@
 enum {
     WAITING = 1 << 13,      /* number of runs that are written at a time */
     MOST_PIXELS = 1 << 24,  /* the most pixels of a picture that is kept */
-    LEAST_PIXELS_A_RUN = 16 /* the least average length of runs: with shorter ones, decompressing
-                               the labels takes no longer */
+    LEAST_PIXELS_A_RUN = 16 /* the least average length of runs: if runs are shorter, decompressing
+                            the labels takes no longer than reading them */
 };
 
 /* The header before the runs of a picture. */

@@ -45,10 +45,11 @@ static inline size_t wu_label_run_end(const uint32_t *labels, size_t i, size_t n
 
 typedef struct wu_run_writer wu_run_writer;
 
-/* Creates the file. Returns NULL if it cannot be written. */
+/* Creates the file of runs. Returns NULL if it cannot be written. */
 wu_run_writer *wu_run_writer_open(const char *path);
-/* To write a picture, call begin, add any number of times, and end with the CRC-32 of the picture's
- * array in the result. A picture for which end was not called is dropped when the next one begins.
+/* To write a picture, call wu_run_writer_begin, then _add any number of times, then _end with the
+ * CRC-32 of the picture's array in the result. A picture without _end is dropped when the next one
+ * begins.
  * A picture that is large, or whose runs are short, is not written. */
 void wu_run_writer_begin(wu_run_writer *w);
 void wu_run_writer_add(wu_run_writer *w, const uint32_t *labels, size_t n);
@@ -57,7 +58,7 @@ void wu_run_writer_close(wu_run_writer **w);
 
 typedef struct wu_run_reader wu_run_reader;
 
-/* Opens the file. Returns NULL if it does not exist. */
+/* Opens the file of runs. Returns NULL if it does not exist. */
 wu_run_reader *wu_run_reader_open(const char *path);
 /* Returns the runs of the picture with this number of pixels whose array has this CRC-32, to be
  * freed by free(), and sets *n to their number. NULL: the file does not have this picture. May be

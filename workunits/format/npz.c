@@ -53,8 +53,9 @@ size_t wu_dtype_size(wu_dtype dtype, uint32_t width)
     return (unsigned)dtype < WU_STR ? dtypes[dtype].size : 0;
 }
 
-/* The product of the shape and of `element`. Sets *ok to 0 if it overflows, else to 1. Empty axes
- * count as 1 for this check, so that strides computed from the shape cannot overflow either. */
+/* The product of the lengths of the axes and `element`. Sets *ok to 0 if it overflows, else to 1.
+ * This check counts empty axes as 1, so that strides computed from the shape cannot overflow
+ * either. */
 static uint64_t checked_count(const wu_array_info *info, uint64_t element, int *ok)
 {
     uint64_t bound = element > 0 ? element : 1, count = element;
@@ -543,7 +544,7 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     return TC_OK;
 }
 
-/* The smaller of two limits; given 0: `most` is the only limit. */
+/* The smaller of two limits. given 0: only `most` applies. */
 static uint64_t limit_of(uint64_t given, uint64_t most)
 {
     return given != 0 && given < most ? given : most;
@@ -631,15 +632,15 @@ struct wu_npz_stream {
     unsigned char ahead[1 << 13]; /* a buffer, which makes reading the short rows of tables fast */
 };
 
-/* Takes the idle decompressor, or opens a new one. */
-static tc_status take_zip(wu_npz_reader *r, wu_unzip **zip, tc_err *err)
+/* Sets *zip to the idle decompressor, which is then no longer idle, or opens a new one. */
+static tc_status obtain_zip(wu_npz_reader *r, wu_unzip **zip, tc_err *err)
 {
     *zip = atomic_exchange(&r->idle, NULL);
     return *zip != NULL ? TC_OK : wu_unzip_open(r->archive, r->archive->poll, zip, err);
 }
 
-/* Keeps the decompressor for the next stream, unless there is an idle one. */
-static void give_zip_back(wu_npz_reader *r, wu_unzip *zip)
+/* Makes the decompressor the idle one for the next stream, or closes it if there is one already. */
+static void return_zip(wu_npz_reader *r, wu_unzip *zip)
 {
     wu_unzip *none = NULL;
     if (!atomic_compare_exchange_strong(&r->idle, &none, zip))
@@ -656,7 +657,7 @@ tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out
     if (s == NULL)
         return tc_no_memory(err, array->info.name);
     *s = (wu_npz_stream){ .r = r, .member = array->member, .left = array->bytes };
-    tc_status status = take_zip(r, &s->zip, err);
+    tc_status status = obtain_zip(r, &s->zip, err);
     if (status == TC_OK) {
         wu_unzip_begin(s->zip, s->member);
         status = read_exactly(r, s->zip, s->member, header, array->header, err);
@@ -708,7 +709,7 @@ void wu_npz_stream_close(wu_npz_stream **stream)
     wu_npz_stream *s = *stream;
     if (s == NULL)
         return;
-    give_zip_back(s->r, s->zip);
+    return_zip(s->r, s->zip);
     free(s);
     *stream = NULL;
 }
@@ -718,23 +719,23 @@ tc_status wu_npz_load_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer
 {
     assert(index < wu_npz_count(r));
     const npz_array *const array = &r->arrays[index];
-    /* The header is read, too, to a place such that the data are aligned. */
+    /* The header is read, too, to an address such that the data after it are aligned. */
     const size_t begin = (NPY_ALIGN - array->header % NPY_ALIGN) % NPY_ALIGN;
     const size_t bytes = array->header + (size_t)array->bytes, need = begin + bytes;
     wu_unzip *zip = NULL;
     if (buffer->room < need) {
         wu_npz_buffer_free(buffer);
-        buffer->bytes = os_zeroed(need); /* in huge pages */
+        buffer->bytes = os_zeroed(need); /* uses huge pages of memory */
         if (buffer->bytes == NULL)
             return tc_no_memory(err, array->info.name);
         buffer->room = need;
     }
-    return_if_error(take_zip(r, &zip, err));
+    return_if_error(obtain_zip(r, &zip, err));
     wu_unzip_begin(zip, array->member);
     tc_status status = read_exactly(r, zip, array->member, buffer->bytes + begin, bytes, err);
     if (status == TC_OK)
         status = wu_unzip_drain(zip, err);
-    give_zip_back(r, zip);
+    return_zip(r, zip);
     *data = buffer->bytes + begin + array->header;
     return status;
 }
@@ -754,7 +755,7 @@ tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
     tc_status status = wu_npz_stream_open(r, index, &s, err);
     if (status != TC_OK)
         return status;
-    void *buf = os_zeroed((size_t)array->bytes + 1); /* in huge pages */
+    void *buf = os_zeroed((size_t)array->bytes + 1); /* uses huge pages of memory */
     if (buf == NULL)
         status = tc_no_memory(err, array->info.name);
     if (status == TC_OK)

@@ -69,7 +69,7 @@ tc_status wu_npz_compress(wu_compressor *packer, const char *shown, const wu_arr
 /* Adds the JSON member `name` ("result.json"), with sorted keys and indentation. */
 tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json, tc_err *err);
 /* Writes the rest of the file and brings it to the disk (fsync), but does not rename it. Nothing
- * can be added afterwards, and wu_npz_close has little left to do. */
+ * can be added afterwards. wu_npz_close then only renames the file. */
 tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err);
 /* Calls wu_npz_complete unless that was done, renames the file to PATH, and sets *w to NULL. On an
  * error removes the temporary file and leaves PATH unchanged. */
@@ -123,7 +123,7 @@ tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out
 tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err);
 /* The number of bytes that are not read yet. */
 uint64_t wu_npz_stream_left(const wu_npz_stream *s);
-/* Must be called after the last byte is read: checks the size and the CRC. */
+/* Checks the size and the CRC. Must be called after the last byte was read. */
 tc_status wu_npz_stream_end(wu_npz_stream *s, tc_err *err);
 void wu_npz_stream_close(wu_npz_stream **s);
 

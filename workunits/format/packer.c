@@ -31,14 +31,14 @@ struct wu_compressor {
     void *user;
     int level;
     unsigned threads;
-    an_pool *pool; /* NULL: one thread */
+    an_pool *pool; /* the threads; NULL: there is only one */
     unsigned n_lanes;
     lane lanes[MAX_LANES];
     unsigned char *plain; /* [WINDOW + room] bytes of the member: WINDOW bytes that are compressed
                              already, then `waiting` bytes that are not */
     size_t room, waiting;
     bool first, last;     /* the waiting bytes are the first, or the last, bytes of the member */
-    wu_row_layout layout; /* word 0: not known to consist of rows */
+    wu_row_layout layout; /* word 0: the data are not known to consist of rows */
     wu_compressed member; /* sizes and CRC of the bytes of the member so far */
     uint64_t most;        /* the most bytes of the member, given to wu_compressor_begin */
 };
@@ -209,7 +209,7 @@ static tc_status deflate_waiting(wu_compressor *p, bool last, tc_err *err)
             (uint32_t)crc32_combine(p->member.crc, p->lanes[i].crc, (z_off_t)block_size(p, i));
         status = output_bytes(p, p->lanes[i].compressed, p->lanes[i].n, err);
     }
-    if (!last) /* then all blocks are full, and p->waiting is at least WINDOW */
+    if (!last) /* all blocks are full in this case, and p->waiting is at least WINDOW */
         memcpy(p->plain, p->plain + p->waiting, WINDOW);
     p->first = false;
     p->waiting = 0;

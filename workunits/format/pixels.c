@@ -29,7 +29,7 @@ typedef struct decoder {
     const tc_poll *poll; /* the poll for tc_ask; NULL: this thread must not use it */
     tc_status status;    /* TC_OK, or the status of the first piece that failed */
     tc_err err;
-    size_t at; /* the index of the piece that failed, or of the current one */
+    size_t at; /* index of the current piece, or of the piece that failed */
 } decoder;
 
 /* The loading of an item, or of a slice. */
@@ -38,7 +38,7 @@ typedef struct loader {
     const tc_poll *poll;
     bool any_thread; /* all threads may call tc_ask with the poll, not only the main thread */
     const wu_item *item;
-    uint8_t *image; /* samples as they are stored, or grey values converted from colours */
+    uint8_t *image; /* the stored samples, or the grey values that their colours are converted to */
     wu_pixels *out; /* NULL: colours are not converted */
     piece *pieces;
     size_t n, room;
@@ -85,9 +85,10 @@ static tc_status rgb_to_grey(const uint8_t *p, size_t n, uint8_t *grey, const tc
     return TC_OK;
 }
 
-/* Whether each member is converted to grey in a buffer of its own. An item of one member is
- * converted in place; for several members this would need the memory for the colours of all. */
-static bool is_greyed_apart(const loader *l)
+/* Whether each member is decoded to a buffer of its own and converted to grey from there. An item
+ * of one member is converted in place; with several members, that would need memory for the colours
+ * of all of them. */
+static bool uses_colour_buffer(const loader *l)
 {
     return l->item->channels == 3 && l->out != NULL && l->item->n_images > 1;
 }
@@ -96,7 +97,7 @@ static tc_status decode_image(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
     const size_t pixel = (size_t)head->channels * (head->bits / 8);
-    const bool separate = is_greyed_apart(l);
+    const bool separate = uses_colour_buffer(l);
     uint8_t *const to = l->image + p->first * (separate ? 1 : pixel);
     uint8_t *const samples = separate ? malloc(p->n * pixel) : to;
     if (samples == NULL)
@@ -280,7 +281,7 @@ uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes)
     const loader l = { .item = item, .out = &(wu_pixels){ .nx = 0 } };
     const uint64_t n = (uint64_t)item->nx * item->ny * item->nz,
                    sample = (uint64_t)item->channels * (item->bits / 8);
-    const bool separate = is_greyed_apart(&l);
+    const bool separate = uses_colour_buffer(&l);
     *thread_bytes = decoding_bytes(item, item->images, item->n_images, sample) +
                     (separate ? (n + item->n_images - 1) / item->n_images * sample : 0);
     *thread_bytes = tc_larger(*thread_bytes, decoding_bytes(item, item->masks, item->n_masks, 1));
@@ -295,7 +296,7 @@ uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes)
 static tc_status make_room(loader *l, size_t n, tc_err *err)
 {
     const wu_item *const item = l->item;
-    l->image = os_zeroed(n * (item->bits / 8) * (is_greyed_apart(l) ? 1 : item->channels));
+    l->image = os_zeroed(n * (item->bits / 8) * (uses_colour_buffer(l) ? 1 : item->channels));
     l->out->mask = item->n_masks > 0 ? os_zeroed(n) : NULL;
     l->out->labels = item->n_labels > 0 ? os_zeroed(n * sizeof *l->out->labels) : NULL;
     if (l->image == NULL || (item->n_masks > 0 && l->out->mask == NULL) ||
@@ -307,7 +308,7 @@ static tc_status make_room(loader *l, size_t n, tc_err *err)
 /* Moves the grey values to l->out, and frees the memory that only the colours needed. */
 static void move_image(loader *l, size_t n)
 {
-    if (l->item->channels == 3 && !is_greyed_apart(l)) {
+    if (l->item->channels == 3 && !uses_colour_buffer(l)) {
         uint8_t *const less = realloc(l->image, n);
         l->image = less != NULL ? less : l->image;
     }

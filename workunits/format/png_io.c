@@ -29,7 +29,7 @@
 enum {
     LANES = 16,             /* bytes of a vector */
     MOST_AT_ONCE = 8 << 20, /* the most bytes of samples that wu_png_read decodes without libpng */
-    MOST_CONVERTED = 1 << 20, /* the most that wu_png_convert decodes without libpng */
+    MOST_CONVERTED = 1 << 20, /* replaces MOST_AT_ONCE for wu_png_convert */
     SIGNATURE = 8,            /* bytes of the PNG signature */
     FRAME = 12,               /* bytes of a chunk besides its data: length, type and CRC */
 };
@@ -128,7 +128,7 @@ static const char *colour_name(int type)
 }
 
 /* Whether a PNG of encoded_bytes bytes can contain the header's pixels. */
-static bool holds_pixels(const wu_png_info *head, uint64_t encoded_bytes)
+static bool can_hold_pixels(const wu_png_info *head, uint64_t encoded_bytes)
 {
     const uint64_t row = (uint64_t)head->width * head->channels * (head->bits / 8) + 1;
     const uint64_t most = encoded_bytes < UINT64_MAX / MAX_DEFLATE_RATIO
@@ -140,7 +140,7 @@ static bool holds_pixels(const wu_png_info *head, uint64_t encoded_bytes)
 /* Refuses a PNG whose header declares more pixels than its bytes can contain. */
 static void check_bomb(png_ctx *c)
 {
-    if (!holds_pixels(&c->head, c->encoded_bytes))
+    if (!can_hold_pixels(&c->head, c->encoded_bytes))
         stop_reading(c,
                      tc_fail(c->err, TC_BAD_INPUT,
                              "%s: the PNG claims %ux%u pixels, more than its %llu bytes can hold",
@@ -148,8 +148,9 @@ static void check_bomb(png_ctx *c)
                              (unsigned long long)c->encoded_bytes));
 }
 
-/* Copies the palette. If all its colours are grey, the picture becomes grey, else RGB. */
-static void take_palette(png_ctx *c)
+/* Copies the palette of the PNG. If all its colours are grey, the picture becomes grey, else RGB.
+ */
+static void copy_palette(png_ctx *c)
 {
     png_colorp entries = NULL;
     png_bytep alpha = NULL;
@@ -177,7 +178,7 @@ static void plan_conversion(png_ctx *c, int type, unsigned bits)
         c->head.channels = 1;
         png_set_packing(c->png);
     } else if (type == PNG_COLOR_TYPE_PALETTE) {
-        take_palette(c);
+        copy_palette(c);
         png_set_packing(c->png);
     } else if (c->convert) {
         png_set_expand(c->png); /* 1, 2, 4 bits to 8; tRNS to alpha */
@@ -188,7 +189,7 @@ static void plan_conversion(png_ctx *c, int type, unsigned bits)
 static void read_head(png_ctx *c)
 {
     png_set_crc_action(c->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
-    /* Text, profiles, gamma and the like are skipped unread. */
+    /* Chunks of text, profiles and gamma are skipped. */
     png_set_keep_unknown_chunks(c->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
     png_set_chunk_malloc_max(c->png, 1 << 20);
     png_set_chunk_cache_max(c->png, 16);
@@ -285,7 +286,7 @@ static void put_number(unsigned char *to, uint32_t v)
 /* The beginning, or all, of a PNG in memory. */
 typedef struct png_bytes {
     unsigned char *data; /* owned */
-    size_t n, at;        /* number of bytes, and of those that read_bytes has returned */
+    size_t n, at;        /* bytes in `data`; how many of them read_bytes has returned */
     wu_read_fn read;     /* reads the bytes of the PNG after those in `data` */
     void *user;          /* the argument of `read` */
 } png_bytes;
@@ -333,7 +334,7 @@ bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_
             (colour == PNG_COLOR_TYPE_RGB && bits == 8)) &&
            body[10] == 0 && body[11] == 0 && body[12] == 0 && head.width > 0 && head.height > 0 &&
            head.width <= PNG_UINT_31_MAX && head.height <= PNG_UINT_31_MAX &&
-           holds_pixels(&head, encoded_bytes);
+           can_hold_pixels(&head, encoded_bytes);
 }
 
 #ifdef HAVE_LIBDEFLATE
@@ -865,7 +866,7 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
         ROWS = 16,   /* the most rows of a piece */
         LEAST = 128, /* the fewest columns of a piece */
         MOST = 512,  /* the most columns of a piece */
-        SHARE = 64,  /* the pieces have about 1 / SHARE of the pixels, as far as these allow */
+        SHARE = 64,  /* the pieces have about 1 / SHARE of the pixels, within the limits above */
         N = sizeof efforts / sizeof *efforts
     };
     const uint64_t n = (uint64_t)info->width * info->height;
@@ -889,8 +890,9 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
         status = wu_png_write_by(efforts[i], count_bytes, &bytes[i], what, &part, copy, err);
         least = bytes[i] < least ? bytes[i] : least;
     }
-    /* If the part compresses well, another effort must save a fifth to replace the first one: such
-     * pictures take little time, and contain more repetitions than the part. */
+    /* If the part compresses well, another effort must save a fifth to replace the first one:
+     * compressing such pictures takes little time, and they contain more repetitions than the part.
+     */
     const bool little = least <= bytes_of_row(&part) * part.height / LITTLE;
     const uint64_t most = little ? bytes[0] / 5 * 4 : least + least / margin;
     for (size_t i = 0; status == TC_OK && i < N; i++)
@@ -953,7 +955,8 @@ size_t wu_png_strip(unsigned char *png, size_t n)
 static uint64_t log2_of(uint32_t n)
 {
     const unsigned whole = 31 - (unsigned)__builtin_clz(n);
-    uint64_t log2 = whole, x = (uint64_t)n << (31 - whole); /* x: 1 to 2, in units of 2^-31 */
+    uint64_t log2 = whole,
+             x = (uint64_t)n << (31 - whole); /* x is from 1 to 2, in units of 2^-31 */
     for (int bit = 0; bit < 8; bit++) {
         x = x * x >> 31;
         log2 = 2 * log2 + (x >> 32);

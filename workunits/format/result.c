@@ -11,7 +11,7 @@
 #include "app/base/os.h"
 #include "workunits/format/archive.h"
 
-/* The number of keys that result.json always has: without "sources" and "about". */
+/* The number of keys that result.json always has; "sources" and "about" are optional. */
 enum { RESULT_KEYS = 7 };
 
 /* --- the output of an item ------------------------------------------------------------------- */
@@ -237,8 +237,9 @@ typedef struct result_writer {
     bool loaded; /* `current` has all arrays of item `index`, and need not be loaded once more */
     size_t index;
     wu_output current;
-    uint64_t *rows; /* [declared->n] for each WU_ROWS array, the number of rows of all items */
-    bool any_own;   /* some item has WU_OWN arrays */
+    uint64_t
+        *rows; /* [declared->n] the number of rows of all items together, for each WU_ROWS array */
+    bool any_own; /* some item has WU_OWN arrays */
 } result_writer;
 
 static tc_status refuse_mismatch(const result_writer *r, size_t item, const char *array)
@@ -271,7 +272,7 @@ static void report_progress(const result_writer *r)
         r->written->report(r->written->user, (surveyed + 8 * (written < 1 ? written : 1)) / 9);
 }
 
-/* Writes a piece of an array. weight: the number that is added to r->bytes. */
+/* Writes n bytes of an array, and adds `weight` to r->bytes. */
 static tc_status write_piece(result_writer *r, const void *data, size_t n, double weight,
                              tc_err *err)
 {

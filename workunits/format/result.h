@@ -24,7 +24,7 @@ typedef struct wu_out_array {
     wu_array_kind kind;
     wu_declared declared;     /* empty if the array was added by wu_output_add... */
     void *data;               /* owned, unless lent */
-    bool lent;                /* data belongs to the caller of wu_output_lend */
+    bool lent;                /* the caller of wu_output_lend owns the data */
     wu_compressed compressed; /* sizes and CRC, if wu_output_add_compressed added the array;
                                  otherwise its size is 0 */
 } wu_out_array;
@@ -35,7 +35,7 @@ typedef struct wu_output {
     size_t room; /* allocated elements of `arrays` */
 } wu_output;
 
-/* The number of rows in a shape, if it is not known yet. */
+/* The value of a shape's number of rows while it is not known. */
 #define WU_ANY_LENGTH UINT64_MAX
 
 /* Adds n arrays, as declared, without data. Their shapes: a picture has the item's size; an array
@@ -100,7 +100,7 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err);
 
 /* Writes the result of a job: result.json, the WU_ONCE arrays, item_names, the WU_ROWS arrays, the
  * WU_OWN arrays. wu_job_identify must have been called for the job. declared: an item's arrays,
- * without data. written: may be NULL. Takes the memory of one item's arrays that are not
+ * without data. written: may be NULL. Needs memory for those arrays of one item that are not
  * compressed. */
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
                           const wu_output *once, const wu_output *declared,

@@ -386,7 +386,7 @@ static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t f
     return status;
 }
 
-/* Whether the table of this name exists already. */
+/* Whether the table of this name was made already. */
 static bool is_made(const wu_tables *tables, const char *name)
 {
     size_t i = 0;
@@ -633,7 +633,7 @@ static bool put_plain(double number, bool is_float, char *out)
     const double size = fabs(number);
     const int bits = is_float ? 24 : 53;
     int power, decimals = (is_float ? 6 : 15) + 3;
-    if (!(size < (is_float ? 1e5 : 1e14)) || size < 2e-4) /* 0 is excluded, too, as it may be -0 */
+    if (!(size < (is_float ? 1e5 : 1e14)) || size < 2e-4) /* excludes 0, too, which may be -0 */
         return false;
     if (size >= 1 && size <= floor(size)) {
         put_decimal((uint64_t)size, 0, signbit(number), out);
@@ -665,9 +665,9 @@ static bool put_plain(double number, bool is_float, char *out)
     return false;
 }
 
-/* Writes the number with the fewest digits that are read as the same number. Begins with 15 digits
- * (6 for floats): any decimal with that many digits survives conversion to binary, and %g removes
- * zeros at the end. */
+/* Writes the number with the fewest digits that are read as the same number. Begins
+ * with 15 digits (6 for floats), since any decimal with that many digits survives conversion to
+ * binary, and %g removes zeros at the end. */
 static void put_shortest(double number, bool is_float, char out[WU_CELL_MAX])
 {
     const int most = is_float ? 9 : 17;

@@ -62,16 +62,16 @@ typedef struct wu_table {
     wu_table_array *arrays; /* points into wu_tables.arrays */
     bool has_item;          /* arrays[0] has the item of each row; false: row i is of item i */
     bool in_voxels; /* the size of voxels is unknown for all items: sizes are not in micrometres */
-    bool flat; /* the items are pictures, not stacks, as far as a picture in the result shows */
+    bool flat;      /* the items are images, not stacks, as a picture in the result shows */
     size_t n_columns; /* number of columns, without the WU_ITEM array */
     wu_column *columns;
 } wu_table;
 
 typedef struct wu_tables {
     size_t n;
-    wu_table *tables;       /* in the order of the declarations */
+    wu_table *tables;       /* [n] in the order of the declarations */
     wu_table_array *arrays; /* the arrays of all tables */
-    bool *used; /* for each array of the NPZ, whether it is in a table or has names for one */
+    bool *used; /* for each array of the NPZ, whether it is in a table or names columns of one */
 } wu_tables;
 
 /* Sorts the arrays into tables, except those of more than two axes. TC_BAD_INPUT: arrays do not

@@ -32,8 +32,9 @@ static bool is_letter(uint32_t c)
     return true;
 }
 
-/* An item's name has '_' in place of each byte of its file's name that is not allowed. This puts
- * the letters back, up to the first place where the names differ in another way. */
+/* An item's name has '_' in place of each byte of its file's name that is not allowed. This
+ * function replaces these '_' by the file name's letters, up to the first character at which the
+ * names differ in another way. */
 wu_item_title wu_item_title_of(const char *name, const char *source)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";

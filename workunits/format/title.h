@@ -11,8 +11,8 @@ typedef struct wu_item_title {
     char text[WU_MAX_NAME + 1]; /* UTF-8, with as many bytes as the name */
 } wu_item_title;
 
-/* The title of the item `name`. source: its wu_item.source, or NULL. The title can be part of a
- * file's name. Different names give different titles. */
+/* Returns the title of the item `name`. source: the item's source (wu_item.source), or NULL. A
+ * title is allowed as a part of a file's name. Different names give different titles. */
 wu_item_title wu_item_title_of(const char *name, const char *source);
 
 #endif

@@ -52,7 +52,7 @@ typedef struct run_words {
 } run_words;
 
 /* Reads --device. Checks it as texcell run would, but before the pictures are read. */
-static tc_status take_device(void *to, const char *text, tc_err *err)
+static tc_status read_device(void *to, const char *text, tc_err *err)
 {
     static const char digits[] = "0123456789";
     const size_t n = strspn(text, digits), m = text[n] == ':' ? strspn(text + n + 1, digits) : 0;
@@ -66,7 +66,7 @@ static tc_status take_device(void *to, const char *text, tc_err *err)
     return TC_OK;
 }
 
-static tc_status take_threads(void *to, const char *text, tc_err *err)
+static tc_status read_threads(void *to, const char *text, tc_err *err)
 {
     *(const char **)to = text;
     return text[strspn(text, "0")] != '\0' && text[strspn(text, "0123456789")] == '\0'
@@ -167,18 +167,18 @@ static void free_into(wu_pack_into *into)
     wu_thumbnails_free(into->thumbnails, into->n_thumbnails);
 }
 
-/* Arguments and outcome of export_files, which writes tables and pictures (all but the page) and
- * may run in a thread of its own. */
-typedef struct exporting {
+/* The arguments and the outcome of export_files, which writes all files but the page, and may run
+ * in a thread of its own. */
+typedef struct export_call {
     const char *result, *unit, *folder;
     wu_export_extras also;
     tc_status status;
     tc_err err;
-} exporting;
+} export_call;
 
 static void *export_files(void *user)
 {
-    exporting *const e = user;
+    export_call *const e = user;
     e->status = wu_export_write(e->result, e->also.pictures || e->also.tiff ? e->unit : NULL,
                                 e->folder, e->also, &e->err);
     return NULL;
@@ -192,7 +192,7 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
                              const an_suggestion *suggestion, tc_err *err)
 {
     TC_AUTO(wu_report_close) wu_report report = { .file = NULL };
-    exporting e = { .result = v->result, .unit = v->unit, .folder = folder, .also = also };
+    export_call e = { .result = v->result, .unit = v->unit, .folder = folder, .also = also };
     pthread_t thread;
     const bool in_thread = !also.pictures && !also.tiff && !also.geojson && os_processors() > 1 &&
                            os_thread(&thread, export_files, &e);
@@ -222,17 +222,17 @@ static void remove_runs(const wu_variant *variants, size_t n)
 }
 
 /* Names of the results in a folder that earlier commands wrote and that the page does not show. */
-typedef struct others {
+typedef struct other_results {
     const wu_variant *variants; /* [n] the variants that the page shows */
     size_t n;
     char names[200]; /* such as "01_radius=5, result.npz" */
-} others;
+} other_results;
 
 /* Adds an entry of the folder to o->names if it is another result, or the folder of a variant
- * ("01_KEY=VALUE"). A function for os_list; user: an `others`. */
+ * ("01_KEY=VALUE"). A function for os_list; user: an `other_results`. */
 static int add_other(void *user, const char *name, bool may_be_folder)
 {
-    others *const o = user;
+    other_results *const o = user;
     const size_t at = strlen(o->names);
     bool other = (may_be_folder && strspn(name, "0123456789") == 2 && name[2] == '_' &&
                   strchr(name, '=') != NULL) ||
@@ -257,7 +257,7 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
         n == 1 ? write_files(folder, variants, page, also, thumbnails, colour, suggestion, err)
                : wu_report_sweep(variants, n, page, colour, err));
     remove_runs(variants, n);
-    others o = { .variants = variants, .n = n };
+    other_results o = { .variants = variants, .n = n };
     os_list(folder, add_other, &o);
     if (o.names[0] != '\0')
         wu_note_of(folder, "holds other results, which are not on the page: %s", o.names);
@@ -290,7 +290,7 @@ typedef struct analyse_options {
 } analyse_options;
 
 /* Reads an option --sweep. Commas within brackets or quotes do not separate values. */
-static tc_status take_sweep(void *to, const char *text, tc_err *err)
+static tc_status read_sweep(void *to, const char *text, tc_err *err)
 {
     analyse_options *const o = to;
     const char *const equals = strchr(text, '=');
@@ -480,9 +480,9 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
 {
     analyse_options o = { .also = { .for_report = true, .marks = true } };
     const char *swept;
-    tc_option options[] = { { "device", 0, TC_TAKE, .to = &o.run.device, .take = take_device },
-                            { "threads", 0, TC_TAKE, .to = &o.run.threads, .take = take_threads },
-                            { "sweep", 0, TC_TAKE, .to = &o, .take = take_sweep },
+    tc_option options[] = { { "device", 0, TC_TAKE, .to = &o.run.device, .take = read_device },
+                            { "threads", 0, TC_TAKE, .to = &o.run.threads, .take = read_threads },
+                            { "sweep", 0, TC_TAKE, .to = &o, .take = read_sweep },
                             { "defaults", 0, TC_FLAG, .to = &o.defaults },
                             { "suggest", 0, TC_FLAG, .to = &o.suggest },
                             { "keep-unit", 0, TC_FLAG, .to = &o.keep_unit },

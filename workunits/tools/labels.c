@@ -23,7 +23,8 @@ static bool is_source_of(const char *source, const char *path, bool last)
                  m = last          ? strlen(path)
                      : end == NULL ? 0
                                    : (size_t)(end - path);
-    const bool cut = strlen(source) + 4 > WU_MAX_SOURCE; /* a long one has lost its beginning */
+    const bool cut =
+        strlen(source) + 4 > WU_MAX_SOURCE; /* a long source was cut at its beginning */
     return n <= m && memcmp(path + m - n, source, n) == 0 &&
            (n == 0 || n == m || cut || path[m - n - 1] == '/');
 }
@@ -40,7 +41,7 @@ typedef struct item_paths {
 } item_paths;
 
 /* Whether the source of item k of the result agrees with either path. last: as for is_source_of. */
-static bool fits(const wu_result_file *file, size_t k, const item_paths *paths, bool last)
+static bool source_fits(const wu_result_file *file, size_t k, const item_paths *paths, bool last)
 {
     const char *const source = file->item_sources == NULL ? "" : file->item_sources[k];
     return is_source_of(source, paths->given, last) || is_source_of(source, paths->full, last);
@@ -57,12 +58,12 @@ static match match_picture(const wu_result_file *file, const char *name, bool na
     for (size_t k = 0; k < file->n_items; k++) {
         const bool known = file->item_sources != NULL && file->item_sources[k][0] != '\0',
                    alike = strcmp(file->item_names[k], name) == 0;
-        if (known && !named && fits(file, k, paths, true)) {
+        if (known && !named && source_fits(file, k, paths, true)) {
             if (alike)
                 return (match){ k, 1 };
             same = (match){ k, same.n + 1 };
         }
-        if (alike && (named || fits(file, k, paths, false)))
+        if (alike && (named || source_fits(file, k, paths, false)))
             called = (match){ k, 1 };
     }
     return same.n > 0 ? same : called;
@@ -107,7 +108,7 @@ static tc_status find_in_result(const wu_result_file *file, const wu_source *ite
                          file->path, item->name);
 }
 
-/* Makes the result's labels those of the item, if the shapes agree. */
+/* Gives the item the labels of a result, if their shape is that of the item. */
 static tc_status take_from_result(const wu_result_file *file, wu_source *item, bool named,
                                   const wu_source **taken, tc_err *err)
 {
@@ -170,7 +171,7 @@ static tc_status open_stream(wu_label_reader *r, tc_err *err)
 }
 
 /* Reads the labels of the next slice from a result. */
-static tc_status next_of_result(wu_label_reader *r, uint32_t *labels, size_t n, tc_err *err)
+static tc_status read_result_slice(wu_label_reader *r, uint32_t *labels, size_t n, tc_err *err)
 {
     tc_status status = r->stream == NULL ? open_stream(r, err) : TC_OK;
     if (status == TC_OK)
@@ -180,7 +181,7 @@ static tc_status next_of_result(wu_label_reader *r, uint32_t *labels, size_t n, 
 }
 
 /* Reads the labels of the next slice from picture files. */
-static tc_status next_of_pictures(wu_label_reader *r, uint32_t *labels, size_t n, tc_err *err)
+static tc_status read_picture_slice(wu_label_reader *r, uint32_t *labels, size_t n, tc_err *err)
 {
     wu_picture_info info;
     r->pages.item = r->item;
@@ -204,8 +205,8 @@ tc_status wu_labels_next(wu_label_reader *r, uint32_t *labels, tc_err *err)
 {
     assert(r->item != NULL);
     const size_t n = (size_t)r->item->pages.info.nx * r->item->pages.info.ny;
-    const tc_status status = r->item->labels_array >= 0 ? next_of_result(r, labels, n, err)
-                                                        : next_of_pictures(r, labels, n, err);
+    const tc_status status = r->item->labels_array >= 0 ? read_result_slice(r, labels, n, err)
+                                                        : read_picture_slice(r, labels, n, err);
     for (size_t i = 0; status == TC_OK && i < n; i++)
         if (labels[i] > WU_MAX_LABEL)
             return tc_fail(

@@ -36,7 +36,8 @@ static const char help[] =
     "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 a fault\n"
     "of this program.\n";
 
-/* Held while notes or progress are printed, and while the variables below are accessed. */
+/* This mutex is held while notes or progress are printed, and while the variables below are used.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tc_notes notes; /* the notes of wu_note_of so far */
 static bool drawn;     /* a line of progress is on the terminal */
@@ -80,7 +81,7 @@ void wu_note_of(const char *path, const char *format, ...)
     pthread_mutex_unlock(&lock);
 }
 
-/* Prints how many more files the note `text` is about. A function for tc_notes_end. */
+/* Prints the number of further files that the note `text` is about. A function for tc_notes_end. */
 static void print_more(void *user, size_t more, bool differ, const char *text)
 {
     char whole[2 * TC_ERR_MAX];

@@ -8,7 +8,7 @@
 
 #include "workunits/tools/tools.h"
 
-/* --- what is given --------------------------------------------------------------------------- */
+/* --- measures -------------------------------------------------------------------------------- */
 
 /* A length, area or volume given by the user. */
 typedef struct measured {
@@ -67,7 +67,7 @@ bool wu_um_given(const an_param *table, const json_t *parameters)
     return false;
 }
 
-/* --- in pixels ------------------------------------------------------------------------------- */
+/* --- conversion to pixels -------------------------------------------------------------------- */
 
 static bool about_equal(double a, double b)
 {

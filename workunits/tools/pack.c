@@ -116,9 +116,10 @@ typedef struct pack_options {
     const char *analysis, *about;
     json_t *parameters; /* owned */
     const char *params_file;
-    double spacing[3]; /* z, y, x in micrometres; x 0: not given; z 0: only y and x; z -1: one
-                          number for both y and x */
-    double scale[2];   /* the samples that become black and white; equal to each other: not given */
+    double spacing[3]; /* --spacing: z, y, x in micrometres; x 0: it was not given; z 0: only y and
+                          x were given; z -1: one number was given for both y and x */
+    double
+        scale[2]; /* --scale: the samples that become black and white; if equal, it was not given */
     const char *channel, *stain, *stains;
     const char *mask, *labels, *names, *suggested;
     bool stacks, recursive, skip_bad, defaults, suggest;
@@ -134,7 +135,7 @@ enum { MAX_KEY = 200 };
 
 /* --- the command line ------------------------------------------------------------------------ */
 
-static tc_status take_params(void *to, const char *path, tc_err *err)
+static tc_status read_params(void *to, const char *path, tc_err *err)
 {
     pack_options *o = to;
     struct stat info;
@@ -192,7 +193,7 @@ static tc_status set_param(pack_options *o, const char *key, size_t key_length, 
     return TC_OK;
 }
 
-static tc_status take_param(void *to, const char *text, tc_err *err)
+static tc_status read_param(void *to, const char *text, tc_err *err)
 {
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text || equals - text > MAX_KEY)
@@ -200,12 +201,12 @@ static tc_status take_param(void *to, const char *text, tc_err *err)
     return set_param(to, text, (size_t)(equals - text), equals + 1, err);
 }
 
-static tc_status take_preset(void *to, const char *text, tc_err *err)
+static tc_status read_preset(void *to, const char *text, tc_err *err)
 {
     return set_param(to, "preset", 6, text, err);
 }
 
-static tc_status take_analysis(void *to, const char *text, tc_err *err)
+static tc_status read_analysis(void *to, const char *text, tc_err *err)
 {
     const char **const name = to;
     if (*name != NULL)
@@ -215,7 +216,7 @@ static tc_status take_analysis(void *to, const char *text, tc_err *err)
     return TC_OK;
 }
 
-static tc_status take_about(void *to, const char *text, tc_err *err)
+static tc_status read_about(void *to, const char *text, tc_err *err)
 {
     json_t *const as_utf8 = json_string(text);
     const bool good = as_utf8 != NULL && wu_line_ok(text, WU_MAX_ABOUT);
@@ -228,7 +229,7 @@ static tc_status take_about(void *to, const char *text, tc_err *err)
                           WU_MAX_ABOUT);
 }
 
-static tc_status take_scale(void *to, const char *text, tc_err *err)
+static tc_status read_scale(void *to, const char *text, tc_err *err)
 {
     pack_options *const o = to;
     char *end = NULL;
@@ -245,7 +246,7 @@ static tc_status take_scale(void *to, const char *text, tc_err *err)
     return TC_OK;
 }
 
-static tc_status take_spacing(void *to, const char *text, tc_err *err)
+static tc_status read_spacing(void *to, const char *text, tc_err *err)
 {
     pack_options *o = to;
     double all[3] = { 0, 0, 0 };
@@ -319,13 +320,13 @@ static tc_status parse_options(int argc, char **argv, const wu_pack_into *into, 
                                tc_err *err)
 {
     tc_option options[32] = {
-        { "analysis", 0, TC_TAKE, .to = &o->analysis, .take = take_analysis },
-        { "about", 0, TC_TAKE, .to = &o->about, .take = take_about },
-        { "preset", 0, TC_TAKE, .to = o, .take = take_preset },
-        { "params", 0, TC_TAKE, .to = o, .take = take_params },
-        { "param", 0, TC_TAKE, .to = o, .take = take_param },
-        { "spacing", 0, TC_TAKE, .to = o, .take = take_spacing },
-        { "scale", 0, TC_TAKE, .to = o, .take = take_scale },
+        { "analysis", 0, TC_TAKE, .to = &o->analysis, .take = read_analysis },
+        { "about", 0, TC_TAKE, .to = &o->about, .take = read_about },
+        { "preset", 0, TC_TAKE, .to = o, .take = read_preset },
+        { "params", 0, TC_TAKE, .to = o, .take = read_params },
+        { "param", 0, TC_TAKE, .to = o, .take = read_param },
+        { "spacing", 0, TC_TAKE, .to = o, .take = read_spacing },
+        { "scale", 0, TC_TAKE, .to = o, .take = read_scale },
         { "channel", 0, TC_TEXT, .to = &o->channel },
         { "stain", 0, TC_TEXT, .to = &o->stain },
         { "stains", 0, TC_TEXT, .to = &o->stains },
@@ -528,8 +529,8 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     return TC_OK;
 }
 
-/* The check to call for each item; NULL if the analysis is not known yet. */
-static wu_item_check *check_of(const pixel_check *c)
+/* Returns check_pixels, or NULL if the analysis is not known yet. */
+static wu_item_check *pixel_check_of(const pixel_check *c)
 {
     return c->analysis != NULL ? check_pixels : NULL;
 }
@@ -542,9 +543,10 @@ static size_t count_bad(const wu_sources *sources)
     return bad;
 }
 
-/* Prints the faults of all inputs. Equal faults in a row, as of the times of one file, are printed
- * once. With --skip-bad the inputs with faults are left out; without it, any fault is an error. */
-static tc_status settle_faults(const pack_options *o, wu_sources *sources, tc_err *err)
+/* Prints the faults of all inputs. Equal faults of consecutive items, such as the times of one
+ * file, are printed once. With --skip-bad the inputs with faults are left out; without it, any
+ * fault is an error. */
+static tc_status report_faults(const pack_options *o, wu_sources *sources, tc_err *err)
 {
     const size_t n = sources->n, bad = count_bad(sources);
     const char *last = "";
@@ -583,8 +585,8 @@ typedef struct outputs {
                            before a work unit is written and after it was renamed */
 } outputs;
 
-/* Inserts a number into the path of a work unit: "WU.zip" and 3 give "WU_0003.zip". Owned by the
- * caller; NULL: no memory. */
+/* Inserts a number into the path of a work unit: "WU.zip" and 3 give "WU_0003.zip". The caller owns
+ * the path; NULL: no memory. */
 static char *numbered_path(const char *path, size_t number)
 {
     const size_t n = strlen(path);
@@ -697,7 +699,7 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
     unsigned k = 0;
     if (temporary == NULL)
         return tc_no_memory(err, "the name of a work unit");
-    do /* a process with the same id may have left a file, or run on another computer */
+    do /* a process with the same id, perhaps on another computer, may have made such a file */
         snprintf(temporary, size, "%s.%ld-%u.tmp", out->paths[index], (long)getpid(), k++);
     while (access(temporary, F_OK) == 0);
     out->temporaries[index] = temporary;
@@ -726,7 +728,7 @@ static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
     return TC_OK;
 }
 
-/* The size in bytes of all items' samples, masks and labels without compression. */
+/* The size in bytes of the samples, masks and labels of all items, without compression. */
 static uint64_t count_bytes(const wu_sources *sources)
 {
     uint64_t bytes = 0;
@@ -769,7 +771,7 @@ static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_
             .grey = stored && into->grey,
             .thumbnails = into != NULL ? into->thumbnails : NULL,
             .n_thumbnails = into != NULL ? into->n_thumbnails : 0,
-            .check = check_of(check),
+            .check = pixel_check_of(check),
             .user = check,
         };
         return_if_error(write_unit(&out, i, &unit, err));
@@ -796,9 +798,9 @@ static tc_status set_up_folder(wu_pack_into *into, const an_analysis *analysis, 
 }
 
 /* Returns TC_USAGE if the folder has a result, or the files of an interrupted run, of another
- * analysis, or with none of the pictures in `sources`: these must not be overwritten. Also fails if
- * texcell is still running in the folder, or if a file of the user's has the name of a file to be
- * written. */
+ * analysis, or one that has none of the pictures in `sources`, since it must not be overwritten.
+ * Also fails if texcell is still running in the folder, or if a file that the user made has the
+ * name of a file to be written. */
 static tc_status protect_others(const wu_pack_into *into, const char *analysis,
                                 const wu_sources *sources, tc_err *err)
 {
@@ -849,7 +851,7 @@ static tc_status read_parameters(const an_analysis *analysis, const pack_options
 
 /* Drops this process's rights to all files except the inputs and the output's folder. Not called
  * for analyse, which starts texcell later. */
-static tc_status confine(const pack_options *o, tc_err *err)
+static tc_status drop_rights(const pack_options *o, tc_err *err)
 {
     const size_t n = o->n_inputs + 3;
     char **const inputs = calloc(n, sizeof *inputs);
@@ -865,7 +867,7 @@ static tc_status confine(const pack_options *o, tc_err *err)
 }
 
 /* Runs the command pack (into NULL), or packs the work unit for analyse. */
-static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
+static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *err)
 {
     pack_options o = { .parameters = json_object() };
     const an_analysis *analysis = NULL;
@@ -892,7 +894,7 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     else if (into != NULL && o.channel != NULL)
         snprintf(into->colour, sizeof into->colour, "the channel %.80s alone", o.channel);
     if (status == TC_OK && into == NULL)
-        status = confine(&o, err);
+        status = drop_rights(&o, err);
     if (status == TC_OK)
         status = wu_find_analysis(o.analysis, &analysis, err);
     if (status == TC_OK && into != NULL)
@@ -924,13 +926,13 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     if (status == TC_OK)
         status = wu_use_about(&sources, o.spacing, err);
     if (status == TC_OK && count_bad(&sources) == sources.n) /* no item can be used */
-        status = settle_faults(&o, &sources, err);
+        status = report_faults(&o, &sources, err);
     if (status == TC_OK && measured)
         status = wu_um_replace(analysis->parameters, o.parameters, &sources, err);
     if (status == TC_OK)
         status = use_colour(&sources, &colour, err);
     if (status == TC_OK && count_bad(&sources) == sources.n) /* no item has that colour */
-        status = settle_faults(&o, &sources, err);
+        status = report_faults(&o, &sources, err);
     if (status == TC_OK && suggested)
         status = wu_suggest(analysis, &sources, o.parameters, suggestion, err);
     if (status == TC_OK && (measured || suggested))
@@ -944,9 +946,9 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
         status = wu_suggest_save(suggestion, o.suggested, err);
     check = (pixel_check){ .analysis = analysis, .params = params };
     if (status == TC_OK && (o.skip_bad || count_bad(&sources) > 0))
-        status = wu_sources_decode(&sources, check_of(&check), &check, err);
+        status = wu_sources_decode(&sources, pixel_check_of(&check), &check, err);
     if (status == TC_OK)
-        status = settle_faults(&o, &sources, err);
+        status = report_faults(&o, &sources, err);
     if (status == TC_OK && into != NULL)
         status = wu_make_folder(into->folder, err);
     if (status == TC_OK && into != NULL)
@@ -956,9 +958,9 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
     /* If a damaged file was found while writing, checks all other files, too, to report all at
      * once. */
     if (status == TC_BAD_INPUT && params != NULL && !o.skip_bad && count_bad(&sources) == 0 &&
-        wu_sources_decode(&sources, check_of(&check), &check, &other) == TC_OK &&
+        wu_sources_decode(&sources, pixel_check_of(&check), &check, &other) == TC_OK &&
         count_bad(&sources) > 0)
-        status = settle_faults(&o, &sources, err);
+        status = report_faults(&o, &sources, err);
     wu_notes_end();
     wu_sources_free(&sources);
     an_params_free(analysis, &params);
@@ -970,14 +972,14 @@ static tc_status pack(int argc, char **argv, wu_pack_into *into, tc_err *err)
 tc_status wu_pack(int argc, char **argv, tc_err *err)
 {
     wu_json_watch();
-    return wu_json_verdict(pack(argc, argv, NULL, err), err);
+    return wu_json_verdict(pack_inputs(argc, argv, NULL, err), err);
 }
 
 tc_status wu_pack_folder(int argc, char **argv, wu_pack_into *into, tc_err *err)
 {
     static const char prefix[] = "pack: ";
     wu_json_watch();
-    const tc_status status = wu_json_verdict(pack(argc, argv, into, err), err);
+    const tc_status status = wu_json_verdict(pack_inputs(argc, argv, into, err), err);
     const tc_err cause = *err;
     /* Messages begin with the command that the user gave. */
     if (status != TC_OK && strncmp(cause.message, prefix, strlen(prefix)) == 0)

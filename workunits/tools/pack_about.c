@@ -71,7 +71,8 @@ static tc_status choose_size(wu_source *item, const double given[3], tc_err *err
                        "%s: is a stack and does not say how far its slices are apart; give "
                        "--spacing Z,Y,X",
                        item->pages.files[0]);
-    if (item->is_stack && item->um[0] == 0) /* a stack has all three or none */
+    if (item->is_stack &&
+        item->um[0] == 0) /* the three sizes of a stack are all known, or none is */
         item->um[1] = item->um[2] = 0;
     return TC_OK;
 }
@@ -117,7 +118,8 @@ tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
             count_item(&notes[TURNED], item);
         if (given[0] > 0 && !item->is_stack)
             count_item(&notes[FLAT], item);
-        if (!item->is_stack && item->um[1] != item->um[2]) /* exact, as the tables compare them */
+        if (!item->is_stack &&
+            item->um[1] != item->um[2]) /* compared exactly, as when tables are made */
             count_item(&notes[OBLONG], item);
         if (given[2] > 0 && is_different(about->um, item->um))
             count_item(&notes[OTHER_SIZE], item);

@@ -52,7 +52,7 @@ typedef struct wu_picture_want {
     wu_kind kind;
     unsigned channel; /* the channel to be read, counted from 1, if the file has several; 0: none
                          chosen */
-    bool colour;      /* the channel was given as red, green or blue: the channels must be these */
+    bool colour; /* the channel was given as red, green or blue: a pixel must have these channels */
     unsigned long time; /* the time of a series whose pages are read, counted from 1. 0: the first
                            time, or all times if each has one page */
     bool alone;    /* only pages in this file are read, even if its metadata name other files */

@@ -184,14 +184,14 @@ bool wu_is_ramp(const uint8_t (*colour)[3], size_t n)
     unsigned distinct = 1;
     for (size_t i = 0; i < n; i++) {
         const uint8_t *const c = colour[reversed ? n - 1 - i : i];
-        const int now = c[leading];
+        const int current = c[leading];
         for (size_t k = 0; k < 3; k++)
-            if (abs(c[k] * most - now * top[k]) > NEAR * most)
+            if (abs(c[k] * most - current * top[k]) > NEAR * most)
                 return false;
-        if (now < before || (i == 0 && now > DARK))
+        if (current < before || (i == 0 && current > DARK))
             return false;
-        distinct += now > before;
-        before = now;
+        distinct += current > before;
+        before = current;
     }
     return distinct >= DISTINCT;
 }

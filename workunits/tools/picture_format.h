@@ -38,9 +38,9 @@ typedef struct wu_plane {
 typedef struct wu_metadata {
     const char *by; /* name of the metadata in messages: "its OME-XML". NULL: no metadata */
     uint64_t channels, frames, slices; /* frames: times */
-    uint64_t others;                   /* product of the lengths of all other axes */
+    uint64_t others;                   /* product of the lengths of all axes but x, y, c, t and z */
     char other[24];                    /* the name of one of these other axes */
-    uint64_t images;  /* number of planes, if recorded apart from the axes; else 0 */
+    uint64_t images;  /* number of planes, if it is recorded in addition to the axes; else 0 */
     uint64_t series;  /* number of pictures that the file contains, or that it is a part of */
     uint64_t nx, ny;  /* size of a plane; 0: not recorded */
     char order[4];    /* order of planes: c, t and z, the fastest-changing axis first */
@@ -62,7 +62,7 @@ struct wu_picture {
     char *path; /* owned */
     FILE *file; /* at its beginning when open is called */
     const struct wu_picture_decoder *decoder;
-    void *state; /* the decoder's own */
+    void *state; /* the state of the decoder */
     wu_picture_want want;
     wu_picture_info info;   /* nx, ny are set by open, the rest by wu_picture_settle */
     wu_samples samples;     /* set by open */
@@ -78,8 +78,8 @@ struct wu_picture {
     void *raw;          /* buffer for a decoded page that has to be converted; owned */
     bool not_numbers;   /* samples were NaN */
     bool infinite;      /* samples that were scaled were infinite */
-    uint64_t taken;     /* samples that were scaled (want.scaled) */
-    uint64_t beyond;    /* how many of these samples were outside [lo, hi] */
+    uint64_t taken;     /* number of samples that were scaled (want.scaled) */
+    uint64_t beyond;    /* number of those that were outside [lo, hi] */
     bool alpha_dropped; /* alpha that was not opaque was dropped */
     bool multiplied;    /* the colours are multiplied by the dropped alpha */
     bool fourth; /* a fourth sample, whose meaning the file does not state, is treated as alpha */
@@ -95,7 +95,7 @@ typedef struct wu_picture_decoder {
      * also called after a failure. */
     tc_status (*open)(wu_picture *picture, tc_err *err);
     /* Decodes page `page` of the file into nx * ny pixels of samples. Pages are asked for in
-     * ascending order, unless metadata.planes gives another one. */
+     * ascending order, unless metadata.planes has another order. */
     tc_status (*next)(wu_picture *picture, uint64_t page, void *samples, tc_err *err);
     /* Frees state, which may be NULL. */
     void (*close)(wu_picture *picture);

@@ -1,4 +1,4 @@
-/* The decoder for JPEG files, by libjpeg. */
+/* The decoder for JPEG files, which uses libjpeg. */
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -54,8 +54,8 @@ static bool is_harmless(j_common_ptr common)
     case JWRN_EXTRANEOUS_DATA: return !state->decoding;
     case JWRN_JFIF_MAJOR:
     case JWRN_ADOBE_XFORM: return true;
-    /* The file ends early. If it has a single scan, only the end marker is missing, as libjpeg has
-     * another warning for missing samples; otherwise whole scans may be missing. */
+    /* The file ends early. If it has a single scan, only the end marker is missing, since libjpeg
+     * gives another warning for missing samples; if it has several, whole scans may be missing. */
     case JWRN_JPEG_EOF: return state->decoding && !state->several_scans;
     default: return false;
     }

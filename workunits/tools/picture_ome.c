@@ -22,7 +22,7 @@ enum {
     MOST_NAME = 512,          /* the most bytes of a file name or UUID, with the final NUL */
     /* Special values of ome_data.file: */
     NO_FILE = -1, /* the element names no file */
-    OWN = -2      /* the element names the file being read */
+    OWN_FILE = -2 /* the element names the file being read */
 };
 
 /* A Pixels element: a picture. */
@@ -40,7 +40,7 @@ typedef struct ome_data {
     size_t pixels;      /* index of the enclosing Pixels element */
     uint64_t first[3];  /* c, t, z of the first plane */
     int64_t ifd, count; /* the first page, and the number of planes; -1: not given */
-    long file;          /* index in ome_text.files, OWN or NO_FILE */
+    long file;          /* index in ome_text.files, OWN_FILE or NO_FILE */
 } ome_data;
 
 /* State of parsing, and what was read. */
@@ -76,18 +76,18 @@ typedef struct ome_text {
 
 /* --- elements -------------------------------------------------------------------------------- */
 
-/* The name without its namespace prefix. */
-static const char *local(const char *name)
+/* The name of an element without its namespace prefix. */
+static const char *local_name(const char *name)
 {
     const char *const colon = strrchr(name, ':');
     return colon == NULL ? name : colon + 1;
 }
 
 /* The value of an attribute, or NULL. all: names and values in turn, with a NULL at the end. */
-static const char *attribute(const XML_Char **all, const char *name)
+static const char *find_attribute(const XML_Char **all, const char *name)
 {
     for (; *all != NULL; all += 2)
-        if (strcmp(local(all[0]), name) == 0)
+        if (strcmp(local_name(all[0]), name) == 0)
             return all[1];
     return NULL;
 }
@@ -95,7 +95,7 @@ static const char *attribute(const XML_Char **all, const char *name)
 /* The value of an attribute as a count; 1 if it is missing, 0 if it is not a number. */
 static uint64_t count_in(const XML_Char **all, const char *name)
 {
-    const char *const text = attribute(all, name);
+    const char *const text = find_attribute(all, name);
     const uint64_t n = text == NULL || strchr(text, '-') != NULL ? 0 : strtoull(text, NULL, 10);
     return text == NULL ? 1 : n < MOST ? n : MOST;
 }
@@ -103,7 +103,7 @@ static uint64_t count_in(const XML_Char **all, const char *name)
 /* The value of an attribute as an index; -1 if it is missing or not a number. */
 static int64_t index_in(const XML_Char **all, const char *name)
 {
-    const char *const text = attribute(all, name);
+    const char *const text = find_attribute(all, name);
     char *end = NULL;
     const unsigned long long n = text == NULL ? 0 : strtoull(text, &end, 10);
     return text == NULL || end == text || strchr(text, '-') != NULL ? -1
@@ -124,11 +124,11 @@ static void read_order(const char *text, char order[4])
         memcpy(order, "czt", 4);
 }
 
-/* A size in micrometres. size, unit: names of the attributes with the number and with the unit,
- * which is micrometres by default. */
+/* Reads a size, and returns it in micrometres. size, unit: the names of the attributes with the
+ * number and with its unit, which is micrometres by default. */
 static double size_in(const XML_Char **all, const char *size, const char *unit)
 {
-    const char *const number = attribute(all, size), *const word = attribute(all, unit);
+    const char *const number = find_attribute(all, size), *const word = find_attribute(all, unit);
     const double um = word == NULL ? 1 : wu_micrometres(word, strlen(word));
     return number == NULL ? 0 : strtod(number, NULL) * um;
 }
@@ -138,11 +138,12 @@ static bool is_sized(const XML_Char **all)
 {
     static const char *const units[] = { "PhysicalSizeXUnit", "PhysicalSizeYUnit" };
     for (size_t i = 0; i < 2; i++) {
-        const char *const unit = attribute(all, units[i]);
+        const char *const unit = find_attribute(all, units[i]);
         if (unit != NULL && wu_is_no_length(unit, strlen(unit)))
             return false;
     }
-    return attribute(all, "PhysicalSizeX") != NULL || attribute(all, "PhysicalSizeY") != NULL;
+    return find_attribute(all, "PhysicalSizeX") != NULL ||
+           find_attribute(all, "PhysicalSizeY") != NULL;
 }
 
 static void begin_pixels(ome_text *o, const XML_Char **all)
@@ -163,9 +164,9 @@ static void begin_pixels(ome_text *o, const XML_Char **all)
                        .um = { size_in(all, "PhysicalSizeZ", "PhysicalSizeZUnit"),
                                size_in(all, "PhysicalSizeY", "PhysicalSizeYUnit"),
                                size_in(all, "PhysicalSizeX", "PhysicalSizeXUnit") } };
-    if (attribute(all, "SizeX") == NULL || attribute(all, "SizeY") == NULL)
+    if (find_attribute(all, "SizeX") == NULL || find_attribute(all, "SizeY") == NULL)
         p->nx = p->ny = 0;
-    read_order(attribute(all, "DimensionOrder"), p->order);
+    read_order(find_attribute(all, "DimensionOrder"), p->order);
 }
 
 static void begin_data(ome_text *o, const XML_Char **all)
@@ -199,7 +200,7 @@ static void copy_text(char out[MOST_NAME], const char *text)
 /* Reads a "prop" element of MetaMorph's XML, of which only the size of a pixel is used. */
 static void read_prop(ome_text *o, const XML_Char **all)
 {
-    const char *const id = attribute(all, "id"), *const value = attribute(all, "value");
+    const char *const id = find_attribute(all, "id"), *const value = find_attribute(all, "value");
     if (id == NULL || value == NULL)
         return;
     if (strcmp(id, "spatial-calibration-state") == 0)
@@ -216,8 +217,9 @@ static void read_prop(ome_text *o, const XML_Char **all)
  * element each. */
 static void begin_modulo(ome_text *o, const XML_Char **all)
 {
-    const char *const start = attribute(all, "Start"), *const end = attribute(all, "End"),
-                      *const step = attribute(all, "Step"), *const type = attribute(all, "Type");
+    const char *const start = find_attribute(all, "Start"), *const end = find_attribute(all, "End"),
+                      *const step = find_attribute(all, "Step"),
+                      *const type = find_attribute(all, "Type");
     const double each = step == NULL ? 1 : strtod(step, NULL),
                  n = start == NULL || end == NULL
                          ? 0
@@ -232,17 +234,17 @@ static void begin_modulo(ome_text *o, const XML_Char **all)
 static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Char **all)
 {
     ome_text *const o = user;
-    const char *const what = local(name);
+    const char *const what = local_name(name);
     if (!o->is_root) {
         o->is_root = true;
         o->is_ome = strcmp(what, "OME") == 0;
         if (o->is_ome)
-            copy_text(o->uuid, attribute(all, "UUID"));
+            copy_text(o->uuid, find_attribute(all, "UUID"));
     } else if (!o->is_ome) {
         if (strcmp(what, "prop") == 0)
             read_prop(o, all);
     } else if (strcmp(what, "BinaryOnly") == 0) {
-        copy_text(o->companion, attribute(all, "MetadataFile"));
+        copy_text(o->companion, find_attribute(all, "MetadataFile"));
         if (o->companion[0] == '\0')
             copy_text(o->companion, "?");
     } else if (strcmp(what, "Pixels") == 0) {
@@ -254,7 +256,7 @@ static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Ch
     } else if (strcmp(what, "Label") == 0 && o->in_modulo) {
         o->modulo++;
     } else if (strcmp(what, "UUID") == 0 && o->in_data) {
-        copy_text(o->named, attribute(all, "FileName"));
+        copy_text(o->named, find_attribute(all, "FileName"));
         o->in_uuid = true;
         o->text_length = 0;
     }
@@ -301,7 +303,7 @@ static void end_uuid(ome_text *o)
     o->in_uuid = false;
     if ((uuid_read[0] != '\0' && strcmp(o->text, uuid_read) == 0) ||
         strcmp(o->named, o->own_name) == 0)
-        d->file = OWN;
+        d->file = OWN_FILE;
     else if (o->named[0] != '\0' || o->text[0] != '\0')
         d->file = find_file(o, o->named[0] != '\0' ? o->named : o->text);
 }
@@ -309,7 +311,7 @@ static void end_uuid(ome_text *o)
 static void XMLCALL end_element(void *user, const XML_Char *name)
 {
     ome_text *const o = user;
-    const char *const what = local(name);
+    const char *const what = local_name(name);
     if (o->in_uuid && strcmp(what, "UUID") == 0)
         end_uuid(o);
     else if (strcmp(what, "TiffData") == 0)
@@ -388,7 +390,8 @@ static tc_status parse(ome_text *o, const char *text, bool *good, tc_err *err)
 
 /* Sets *out to the path of the file `name` in the folder of the picture's file, to be freed by
  * free(); to NULL if the name is empty, begins with a dot or contains a folder. */
-static tc_status path_of(const wu_picture *picture, const char *name, char **out, tc_err *err)
+static tc_status neighbour_path(const wu_picture *picture, const char *name, char **out,
+                                tc_err *err)
 {
     const size_t n = (size_t)(os_last_part(picture->path) - picture->path), m = strlen(name);
     *out = NULL;
@@ -431,7 +434,7 @@ static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc
     char name[MOST_NAME], uuid[MOST_NAME], *path = NULL;
     memcpy(name, o->companion, sizeof name);
     memcpy(uuid, o->uuid, sizeof uuid);
-    tc_status status = path_of(picture, name, &path, err);
+    tc_status status = neighbour_path(picture, name, &path, err);
     char *const text = path == NULL ? NULL : load_text(path);
     *good = false;
     if (status == TC_OK && text != NULL) {
@@ -466,10 +469,10 @@ static bool choose_pixels(ome_text *o, wu_metadata *metadata, size_t *chosen)
             *chosen = n == 0 ? i : *chosen;
             n++;
         }
-    /* If all planes are in a single file of another name, that is this file, which was renamed. */
+    /* If all planes are in one file of another name, this is that file, and it was renamed. */
     if (n == 0 && o->n_files == 1) {
         for (size_t i = 0; i < o->n_data; i++)
-            o->data[i].file = OWN;
+            o->data[i].file = OWN_FILE;
         return choose_pixels(o, metadata, chosen);
     }
     if (n == 0)
@@ -499,8 +502,8 @@ static uint32_t page_of(const wu_tiff_pages *there, uint64_t number)
 }
 
 /* The index of the first plane of a TiffData element, counted in the order metadata->order;
- * SIZE_MAX if it is not on one of the axes. samples: samples per pixel. */
-static uint64_t first_of(const ome_data *d, const wu_metadata *metadata, unsigned samples)
+ * SIZE_MAX if one of its coordinates exceeds the axis. samples: samples per pixel. */
+static uint64_t first_plane_of(const ome_data *d, const wu_metadata *metadata, unsigned samples)
 {
     uint64_t at = 0, stride = 1;
     for (const char *axis = metadata->order; *axis != '\0'; axis++) {
@@ -519,7 +522,7 @@ static uint64_t first_of(const ome_data *d, const wu_metadata *metadata, unsigne
 }
 
 /* Converts the index of a plane in the order metadata->order to that in metadata->planes. */
-static size_t index_of(const wu_metadata *metadata, uint64_t at)
+static size_t plane_index(const wu_metadata *metadata, uint64_t at)
 {
     uint64_t c = 0, t = 0, z = 0;
     for (const char *axis = metadata->order; *axis != '\0'; axis++) {
@@ -544,7 +547,7 @@ static void refuse_data(wu_metadata *metadata, const char *what)
 /* Sets those elements of metadata->planes that a TiffData element describes. */
 static void set_planes(const ome_data *d, wu_metadata *metadata, const wu_tiff_pages *there)
 {
-    const uint64_t n = metadata->n_planes, from = first_of(d, metadata, there->samples);
+    const uint64_t n = metadata->n_planes, from = first_plane_of(d, metadata, there->samples);
     const uint64_t ifd = d->ifd < 0 ? 0 : (uint64_t)d->ifd;
     const uint64_t pages =
         d->file >= 0 || there->n == 0 ? 1 : there->number[there->n - 1] + UINT64_C(1);
@@ -558,7 +561,7 @@ static void set_planes(const ome_data *d, wu_metadata *metadata, const wu_tiff_p
         count = n - from;
     }
     for (uint64_t i = 0; i < count && i < n - from; i++) {
-        wu_plane *const plane = &metadata->planes[index_of(metadata, from + i)];
+        wu_plane *const plane = &metadata->planes[plane_index(metadata, from + i)];
         const wu_plane found = { d->file < 0 ? 0 : (uint32_t)d->file + 1,
                                  d->file < 0 ? page_of(there, ifd + i) : (uint32_t)(ifd + i) };
         if (plane->page != WU_NO_PAGE && (plane->file != found.file || plane->page != found.page))
@@ -584,7 +587,7 @@ static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
         if (number[plane->file] == 0) {
             const char *const name = o->files[plane->file - 1];
             char *path;
-            status = path_of(picture, name, &path, err);
+            status = neighbour_path(picture, name, &path, err);
             if (status == TC_OK && path == NULL)
                 wu_metadata_refuse(
                     metadata, "its OME-XML names a file that is not in the same folder: %.100s",
@@ -625,8 +628,8 @@ static tc_status check_own(wu_picture *picture, uint64_t n_pages, tc_err *err)
 }
 
 /* Fills metadata->planes from the TiffData elements, if there are any. */
-static tc_status say_planes(wu_picture *picture, ome_text *o, size_t chosen,
-                            const wu_tiff_pages *there, tc_err *err)
+static tc_status fill_planes(wu_picture *picture, ome_text *o, size_t chosen,
+                             const wu_tiff_pages *there, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
     if (o->n_data == 0 || metadata->channels * metadata->frames > MOST_PLANES ||
@@ -650,7 +653,8 @@ static tc_status say_planes(wu_picture *picture, ome_text *o, size_t chosen,
 }
 
 /* Fills picture->metadata from OME-XML that was parsed. */
-static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_tiff_pages *there, tc_err *err)
+static tc_status fill_from_ome(wu_picture *picture, ome_text *o, const wu_tiff_pages *there,
+                               tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
     size_t chosen = 0;
@@ -678,11 +682,11 @@ static tc_status say_ome(wu_picture *picture, ome_text *o, const wu_tiff_pages *
     memcpy(picture->about.um, p->um, sizeof p->um);
     if (p->sized && !(fabs(p->um[1]) > 0 && fabs(p->um[2]) > 0))
         picture->about.remarks |= WU_UNIT;
-    return say_planes(picture, o, chosen, &pages, err);
+    return fill_planes(picture, o, chosen, &pages, err);
 }
 
 /* Sets the size of a pixel from MetaMorph's XML. */
-static void say_other(wu_picture *picture, const ome_text *o)
+static void fill_from_metamorph(wu_picture *picture, const ome_text *o)
 {
     if (o->calibrated && o->prop_unit > 0) {
         picture->about.um[1] = o->prop_um[0] * o->prop_unit;
@@ -710,9 +714,9 @@ tc_status wu_metadata_from_xml(wu_picture *picture, const char *text, const wu_t
     else if (status == TC_OK && o.is_ome && o.companion[0] != '\0' && o.n_pixels == 0)
         status = read_companion(picture, &o, &good, err);
     if (status == TC_OK && good && !o.has_dtd && o.is_ome)
-        status = say_ome(picture, &o, there, err);
+        status = fill_from_ome(picture, &o, there, err);
     else if (status == TC_OK && good && !o.is_ome)
-        say_other(picture, &o);
+        fill_from_metamorph(picture, &o);
     free_text(&o);
     return status;
 }

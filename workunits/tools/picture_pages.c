@@ -39,13 +39,13 @@ const char *const wu_remarks[WU_REMARKS] = {
 /* --- metadata and pages ---------------------------------------------------------------------- */
 
 /* The number of planes that the metadata describe. */
-static uint64_t planes_said(const wu_metadata *metadata)
+static uint64_t planes_described(const wu_metadata *metadata)
 {
     return metadata->channels * metadata->frames * metadata->slices;
 }
 
 /* Whether the metadata describe a single plane. */
-static bool says_one(const wu_metadata *metadata)
+static bool describes_one_plane(const wu_metadata *metadata)
 {
     return metadata->channels == 1 && metadata->frames == 1 && metadata->slices == 1;
 }
@@ -55,7 +55,7 @@ typedef struct axes_text {
     char text[120];
 } axes_text;
 
-static axes_text say_axes(const wu_metadata *metadata)
+static axes_text axes_in_words(const wu_metadata *metadata)
 {
     const struct {
         uint64_t n;
@@ -72,7 +72,7 @@ static axes_text say_axes(const wu_metadata *metadata)
 }
 
 /* The number of pages, for messages: "4 pages". */
-static axes_text say_pages(const wu_picture *picture)
+static axes_text pages_in_words(const wu_picture *picture)
 {
     axes_text s;
     snprintf(s.text, sizeof s.text, "%llu page%s", (unsigned long long)picture->n_pages,
@@ -88,8 +88,8 @@ static tc_status refuse_count(const wu_picture *picture, tc_err *err)
         "%s: %s says that it holds %s, but it has %s: it is cut short, or was changed by "
         "a program that kept its text; save it again with the program that made it, or as "
         "OME-TIFF with Fiji",
-        picture->path, picture->metadata.by, say_axes(&picture->metadata).text,
-        say_pages(picture).text);
+        picture->path, picture->metadata.by, axes_in_words(&picture->metadata).text,
+        pages_in_words(picture).text);
 }
 
 /* Discards the metadata, which describe another picture. */
@@ -158,22 +158,22 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
     const uint64_t n = picture->n_pages;
-    if (metadata->images > 1 && says_one(metadata))
+    if (metadata->images > 1 && describes_one_plane(metadata))
         metadata->slices = metadata->images;
     const uint64_t most = metadata->planes != NULL ? UINT32_MAX : n;
     const bool small = metadata->channels <= most && metadata->frames <= most &&
                        metadata->slices <= most && metadata->channels * metadata->frames <= most;
-    if (metadata->images > 1 && small && metadata->images != planes_said(metadata))
+    if (metadata->images > 1 && small && metadata->images != planes_described(metadata))
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: %s says that it holds %llu images, but also %s; set them right in Fiji "
                        "(Image > Properties) and save it again",
                        picture->path, metadata->by, (unsigned long long)metadata->images,
-                       say_axes(metadata).text);
+                       axes_in_words(metadata).text);
     if (metadata->planes != NULL)
         drop_times(picture);
-    if (metadata->planes != NULL || (small && planes_said(metadata) == n))
+    if (metadata->planes != NULL || (small && planes_described(metadata) == n))
         return TC_OK;
-    if (says_one(metadata)) {
+    if (describes_one_plane(metadata)) {
         if (metadata->cut && n > 1)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: says that another page follows its %llu pages, beyond the end of "
@@ -201,7 +201,7 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
 }
 
 /* Checks the metadata: refuses, corrects or discards those that contradict the file's pages. */
-static tc_status check_said(wu_picture *picture, tc_err *err)
+static tc_status check_metadata(wu_picture *picture, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
     if (metadata->refusal[0] != '\0')
@@ -227,7 +227,7 @@ static tc_status check_said(wu_picture *picture, tc_err *err)
         picture->about.remarks |= WU_OTHER_TEXT;
     }
     if (metadata->series > 1 &&
-        picture->n_pages == 1) { /* the other pictures are in unnamed files */
+        picture->n_pages == 1) { /* the other pictures are in files that the metadata do not name */
         discard_metadata(picture);
         picture->about.remarks |= WU_ALONE;
     }
@@ -260,7 +260,7 @@ static uint64_t stride_of(const wu_metadata *metadata, char axis)
 
 /* Whether the wanted pages are several times with one page each, rather than the slices of one
  * time. */
-static bool are_times(const wu_picture *picture)
+static bool pages_are_times(const wu_picture *picture)
 {
     return picture->want.time == 0 && picture->metadata.slices <= 1;
 }
@@ -271,7 +271,7 @@ static wu_plane plane_of(const wu_picture *picture, uint64_t k)
     const wu_metadata *const metadata = &picture->metadata;
     const uint64_t time = picture->want.time > 0 ? picture->want.time - 1 : 0;
     const uint64_t c = metadata->channels > 1 ? picture->want.channel - 1 : 0;
-    const uint64_t t = are_times(picture) ? k : time, z = are_times(picture) ? 0 : k;
+    const uint64_t t = pages_are_times(picture) ? k : time, z = pages_are_times(picture) ? 0 : k;
     if (metadata->planes != NULL)
         return metadata->planes[c + metadata->channels * (z + metadata->slices * t)];
     const uint64_t page =
@@ -290,8 +290,8 @@ static tc_status check_planes(const wu_picture *picture, tc_err *err)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: %s says that it holds %s, but plane %u of these is missing (the "
                            "file has %s); save it again with the program that made it",
-                           picture->path, metadata->by, say_axes(metadata).text, k + 1,
-                           say_pages(picture).text);
+                           picture->path, metadata->by, axes_in_words(metadata).text, k + 1,
+                           pages_in_words(picture).text);
         if (plane.file > 0 && plane.file != seen &&
             os_kind_of(metadata->files[plane.file - 1]) != OS_FILE)
             return tc_fail(err, TC_BAD_INPUT,
@@ -325,7 +325,7 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
 {
     const wu_metadata *const metadata = &picture->metadata;
     const wu_picture_want *const want = &picture->want;
-    tc_status status = check_said(picture, err);
+    tc_status status = check_metadata(picture, err);
     if (status != TC_OK || picture->bare)
         return status;
     if (metadata->channels > 1 && want->channel == 0)
@@ -338,7 +338,7 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
                        picture->path, (unsigned long long)metadata->channels, want->channel);
     if (want->time > metadata->frames)
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", picture->path);
-    const uint64_t n = are_times(picture) ? metadata->frames : metadata->slices;
+    const uint64_t n = pages_are_times(picture) ? metadata->frames : metadata->slices;
     if (n > WU_MAX_SIDE || (uint64_t)picture->info.nx * picture->info.ny * n > WU_MAX_VOXELS)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: %llu pages of %u x %u pixels are too many for a work unit",

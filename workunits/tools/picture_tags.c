@@ -90,17 +90,17 @@ static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_ta
 {
     /* the size in bytes of a value of each type; 0: unknown */
     static const uint8_t sizes[] = { 0, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 0, 0, 8, 8, 8 };
-    const size_t wide = tags->big ? 8 : 4;
+    const size_t field_bytes = tags->big ? 8 : 4;
     uint8_t entry[20];
-    if (!wu_tags_read(tags, at, entry, 4 + 2 * wide))
+    if (!wu_tags_read(tags, at, entry, 4 + 2 * field_bytes))
         return false;
     out->type = (unsigned)number_in(tags, entry + 2, 2);
-    out->count = number_in(tags, entry + 4, wide);
+    out->count = number_in(tags, entry + 4, field_bytes);
     const size_t size = out->type < sizeof sizes ? sizes[out->type] : 0;
-    const bool inside = size == 0 || out->count <= wide / size;
+    const bool inside = size == 0 || out->count <= field_bytes / size;
     *number = (unsigned)number_in(tags, entry, 2);
     *bytes = inside ? 0 : out->count < SIZE_MAX / size ? (size_t)out->count * size : SIZE_MAX / 2;
-    out->at = inside ? at + 4 + wide : number_in(tags, entry + 4 + wide, wide);
+    out->at = inside ? at + 4 + field_bytes : number_in(tags, entry + 4 + field_bytes, field_bytes);
     return true;
 }
 
@@ -257,7 +257,7 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
                            "MetaMorph, or as OME-TIFF with Fiji");
         return;
     }
-    /* The distance in z at the first plane. */
+    /* The distance in z that is recorded for the first plane. */
     const double z = ratio_at(tags, uic2->at);
     metadata->by = "its STK header";
     metadata->slices = n;

@@ -119,7 +119,7 @@ static void read_imagej(wu_picture *picture, const char *text)
 
 /* Returns entry i of a comma-separated list of `length` bytes, and sets *n to the entry's length.
  * NULL: the list has fewer entries. */
-static const char *part_of(const char *list, size_t length, unsigned i, size_t *n)
+static const char *list_entry(const char *list, size_t length, unsigned i, size_t *n)
 {
     const char *at = list;
     for (; i > 0 && at != NULL; i--) {
@@ -194,13 +194,13 @@ static void read_scifio(wu_picture *picture, const char *text)
     metadata->channels = metadata->frames = metadata->slices = 1;
     metadata->images = 0;
     for (unsigned i = 0; i < 16; i++) {
-        const char *const name = part_of(axes, n_axes, i, &n), *const length = part_of(
-                                                                   lengths, n_lengths, i, &m);
+        const char *const name = list_entry(axes, n_axes, i, &n), *const length = list_entry(
+                                                                      lengths, n_lengths, i, &m);
         if (name == NULL || length == NULL)
             break;
         const uint64_t count = strtoull(length, NULL, 10);
-        const char *const scale = scales == NULL ? NULL : part_of(scales, n_scales, i, &m),
-                          *const unit = units == NULL ? NULL : part_of(units, n_units, i, &m);
+        const char *const scale = scales == NULL ? NULL : list_entry(scales, n_scales, i, &m),
+                          *const unit = units == NULL ? NULL : list_entry(units, n_units, i, &m);
         const bool x = n == 1 && *name == 'X', y = n == 1 && *name == 'Y';
         if (x || y || scifio_axis(name, n) == 'z')
             set_scale(picture, x ? 2 : y ? 1 : 0, scale, unit, m);
@@ -329,7 +329,7 @@ static void read_old_shape(wu_picture *picture, const char *text, const wu_tiff_
 
 /* --- any text -------------------------------------------------------------------------------- */
 
-static bool begins(const char *text, const char *with)
+static bool begins_with(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -346,7 +346,8 @@ static bool has_ome(const char *text)
 
 bool wu_text_has_display_palettes(const char *text)
 {
-    return begins(text, "ImageJ=") || begins(text, "SCIFIO=") || (*text != '\0' && has_ome(text));
+    return begins_with(text, "ImageJ=") || begins_with(text, "SCIFIO=") ||
+           (*text != '\0' && has_ome(text));
 }
 
 /* Refuses ScanImage's files of several channels: their pages alternate between the channels that
@@ -359,8 +360,8 @@ static void read_scanimage(wu_metadata *metadata, const char *text)
     const bool several = (five != NULL && (memchr(five, ';', n) != NULL ||
                                            memchr(five + 14, ' ', n > 14 ? n - 14 : 0) != NULL)) ||
                          (four != NULL && strtoul(four + 21, NULL, 10) > 1);
-    if (several && (begins(text, "SI.") || strstr(text, "\nSI.") != NULL ||
-                    strstr(text, "scanimage.") != NULL || begins(text, "state.")))
+    if (several && (begins_with(text, "SI.") || strstr(text, "\nSI.") != NULL ||
+                    strstr(text, "scanimage.") != NULL || begins_with(text, "state.")))
         wu_metadata_refuse(
             metadata,
             "is a ScanImage file of several channels, which is not read: open it in Fiji (File > "
@@ -371,9 +372,9 @@ tc_status wu_metadata_from_text(wu_picture *picture, const char *text, const wu_
                                 tc_err *err)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
-    const char *at = text + (begins(text, byte_order_mark) ? sizeof byte_order_mark - 1 : 0);
+    const char *at = text + (begins_with(text, byte_order_mark) ? sizeof byte_order_mark - 1 : 0);
     at += strspn(at, " \t\r\n");
-    if (begins(text, "\xff\xfe") || begins(text, "\xfe\xff")) {
+    if (begins_with(text, "\xff\xfe") || begins_with(text, "\xfe\xff")) {
         picture->about.remarks |= WU_BAD_TEXT;
         if (there->n > 1)
             wu_metadata_refuse(&picture->metadata,
@@ -383,13 +384,13 @@ tc_status wu_metadata_from_text(wu_picture *picture, const char *text, const wu_
     }
     if (*at == '<')
         return wu_metadata_from_xml(picture, at, there, err);
-    if (begins(text, "ImageJ="))
+    if (begins_with(text, "ImageJ="))
         read_imagej(picture, text);
-    else if (begins(text, "SCIFIO="))
+    else if (begins_with(text, "SCIFIO="))
         read_scifio(picture, text);
     else if (*at == '{' && strstr(at, "\"shape\"") != NULL)
         return read_json(picture, at, there, err);
-    else if (begins(text, "shape=("))
+    else if (begins_with(text, "shape=("))
         read_old_shape(picture, text, there);
     else
         read_scanimage(&picture->metadata, text);

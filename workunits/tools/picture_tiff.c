@@ -1,4 +1,4 @@
-/* The decoder for TIFF files, by libtiff. */
+/* The decoder for TIFF files, which uses libtiff. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -42,18 +42,18 @@ typedef struct tiff_state {
     uint64_t *offsets; /* [n_pages] offsets of the pages' directories; owned */
     uint32_t *numbers; /* [n_pages] indices of the pages among all directories of the file; owned */
     size_t n_pages, offsets_room, numbers_room;
-    char *text;  /* the description, owned by libtiff; valid until it reads another directory */
-    bool paints; /* palettes are only for display: samples are not replaced by their colours */
-    bool behind; /* only the first plane has a directory: the other planes' samples follow it */
-    uint64_t samples_at;  /* if `behind`: offset of the first sample */
-    uint64_t plane_bytes; /* if `behind`: bytes of a plane */
-    unsigned index;       /* the value of a pixel that exceeds the palette; 0: there is none */
-    bool decoding;        /* pixels are being decoded: warnings are errors */
-    bool damaged;         /* libtiff reported an error */
-    bool no_memory;       /* the reported error is that memory ran out */
-    bool guarded;         /* on_error may jump to `out` */
+    char *text; /* the description, owned by libtiff; valid until it reads another directory */
+    bool display_palettes; /* palettes are not applied to samples: they are only for display */
+    bool planes_follow;    /* only the first plane has a directory; the others follow its samples */
+    uint64_t samples_at;   /* if `planes_follow`: offset of the first sample */
+    uint64_t plane_bytes;  /* if `planes_follow`: bytes of a plane */
+    unsigned index;        /* the value of a pixel that exceeds the palette; 0: there is none */
+    bool decoding;         /* pixels are being decoded: warnings are errors */
+    bool damaged;          /* libtiff has reported an error */
+    bool no_memory;        /* the reported error is that memory ran out */
+    bool guarded;          /* on_error may jump to `out` */
     jmp_buf out;
-    uint8_t *block; /* a row or tile as it is decoded */
+    uint8_t *block; /* buffer for a decoded row or tile */
     char message[300];
 } tiff_state;
 
@@ -205,7 +205,7 @@ static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *
         picture->about.remarks |= (first[0] | first[1] | first[2]) != 0 ? WU_INDICES : 0;
         return TC_OK;
     }
-    if (state->paints || (layout->bits == 8 && wu_is_ramp(layout->colour, n))) {
+    if (state->display_palettes || (layout->bits == 8 && wu_is_ramp(layout->colour, n))) {
         picture->about.remarks |= same ? 0 : WU_PAINTED;
         return TC_OK;
     }
@@ -222,8 +222,8 @@ static void read_inversion(wu_picture *picture, tiff_layout *layout)
 {
     const tiff_state *state = picture->state;
     const bool image = picture->want.kind == WU_KIND_IMAGE;
-    layout->inverted =
-        image && !state->paints && layout->out.type == WU_SAMPLE_UNSIGNED && layout->bits <= 16;
+    layout->inverted = image && !state->display_palettes &&
+                       layout->out.type == WU_SAMPLE_UNSIGNED && layout->bits <= 16;
     picture->about.remarks |= !image             ? WU_INDICES
                               : layout->inverted ? WU_INVERTED
                                                  : WU_NOT_INVERTED;
@@ -263,9 +263,9 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
     /* A fourth sample that the file does not describe may be alpha or data: it is treated as alpha,
      * unless the user chose channel 4. */
     const bool undescribed = n_extra == 1 && extra[0] == EXTRASAMPLE_UNSPECIFIED;
-    layout->has_alpha =
-        layout->samples == file_channels + 1 && n_extra == 1 &&
-        (!undescribed || (file_channels == 3 && !state->paints && picture->want.channel <= 3));
+    layout->has_alpha = layout->samples == file_channels + 1 && n_extra == 1 &&
+                        (!undescribed || (file_channels == 3 && !state->display_palettes &&
+                                          picture->want.channel <= 3));
     picture->fourth = layout->has_alpha && undescribed;
     layout->multiplied = layout->has_alpha && extra[0] == EXTRASAMPLE_ASSOCALPHA;
     layout->out.channels = layout->samples - layout->has_alpha;
@@ -394,8 +394,9 @@ static bool read_next_pointer(const wu_tags *tags, uint64_t at, uint64_t *pointe
                           pointer);
 }
 
-/* Checks that the current directory contains the pointer to the next one. If the file is cut short
- * before the pointer, libtiff treats this page as the last one, and a stack would lose slices. */
+/* Checks that the file contains the current directory's pointer to the next one. If the file is cut
+ * short before the pointer, libtiff treats this page as the last one, and a stack would lose
+ * slices. */
 static tc_status check_next_pointer(const wu_picture *picture, tc_err *err)
 {
     const wu_tags tags = tags_of(picture);
@@ -561,7 +562,7 @@ static tc_status select_page(wu_picture *picture, uint64_t page, tc_err *err)
 
 /* --- texts and tags -------------------------------------------------------------------------- */
 
-static char *description(TIFF *tiff)
+static char *read_description(TIFF *tiff)
 {
     char *text = NULL;
     return TIFFGetField(tiff, TIFFTAG_IMAGEDESCRIPTION, &text) == 1 ? text : NULL;
@@ -591,10 +592,10 @@ static void read_about(wu_picture *picture)
         picture->about.remarks |= WU_PROFILE;
 }
 
-/* Sets state->behind if the samples of all planes that the metadata describe follow one another,
- * although the file has only one page: its samples must be contiguous and not compressed, and the
- * file long enough. ImageJ and MetaMorph write such files. */
-static void find_behind(wu_picture *picture)
+/* Sets state->planes_follow if the samples of all planes that the metadata describe follow one
+ * another, although the file has only one page: its samples must be contiguous and not compressed,
+ * and the file long enough. ImageJ and MetaMorph write such files. */
+static void find_following_planes(wu_picture *picture)
 {
     tiff_state *state = picture->state;
     const wu_metadata *const metadata = &picture->metadata;
@@ -624,13 +625,13 @@ static void find_behind(wu_picture *picture)
         state->samples_at + n * state->plane_bytes > (uint64_t)ftello(picture->file) ||
         !wu_tags_are_outside(&tags, state->samples_at, state->samples_at + n * state->plane_bytes))
         return;
-    state->behind = true;
+    state->planes_follow = true;
     picture->n_pages = n;
 }
 
 /* Reads the metadata in the description and the tags of the first page. Not called by call_guarded:
  * a longjmp would leak memory. */
-static tc_status read_said(wu_picture *picture, tc_err *err)
+static tc_status read_metadata(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
     wu_metadata *const metadata = &picture->metadata;
@@ -641,7 +642,7 @@ static tc_status read_said(wu_picture *picture, tc_err *err)
         state->text == NULL ? TC_OK : wu_metadata_from_text(picture, state->text, &there, err);
     if (status == TC_OK)
         status = wu_metadata_from_tags(picture, &tags, state->offsets, err);
-    /* If the metadata describe `samples` times as many planes as there are pages, they count each
+    /* If there are `samples` times as many planes in the metadata as pages, the metadata count each
      * sample of a pixel as a channel. */
     const uint64_t samples = state->layout.out.channels,
                    planes = metadata->channels * metadata->frames * metadata->slices;
@@ -686,8 +687,9 @@ static tc_status read_directories(wu_picture *picture, tc_err *err)
     if (!was_read(state, TIFFSetDirectory(state->tiff, 0)))
         return fail_tiff(picture, err);
     const wu_tags tags = tags_of(picture);
-    const char *const text = description(state->tiff);
-    state->paints = wu_tags_paint(&tags) || (text != NULL && wu_text_has_display_palettes(text));
+    const char *const text = read_description(state->tiff);
+    state->display_palettes =
+        wu_tags_paint(&tags) || (text != NULL && wu_text_has_display_palettes(text));
     wu_metadata_from_slide(&picture->metadata, text, &tags);
     return picture->metadata.refusal[0] == '\0' ? scan_pages(picture, err) : TC_OK;
 }
@@ -697,7 +699,7 @@ static tc_status return_to_first(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
     const tc_status status = select_page(picture, 0, err);
-    state->text = status == TC_OK ? description(state->tiff) : NULL;
+    state->text = status == TC_OK ? read_description(state->tiff) : NULL;
     return status;
 }
 
@@ -705,7 +707,7 @@ static tc_status return_to_first(wu_picture *picture, tc_err *err)
 static tc_status finish_first(wu_picture *picture, tc_err *err)
 {
     (void)err;
-    find_behind(picture);
+    find_following_planes(picture);
     read_about(picture);
     return TC_OK;
 }
@@ -717,7 +719,7 @@ static tc_status open_pages(wu_picture *picture, tc_err *err)
         return status;
     return_if_error(call_guarded(picture, return_to_first, err));
     if (!picture->bare)
-        return_if_error(read_said(picture, err));
+        return_if_error(read_metadata(picture, err));
     return call_guarded(picture, finish_first, err);
 }
 
@@ -795,7 +797,7 @@ static void put_wide(const wu_picture *picture, void *page, size_t pixel, unsign
 
 /* Undoes the horizontal predictor of a row of n samples: adds to each sample the one `step` samples
  * before it. */
-static void add_up(uint8_t *row, size_t n, unsigned step, unsigned bits)
+static void undo_predictor(uint8_t *row, size_t n, unsigned step, unsigned bits)
 {
     for (size_t i = step; i < n; i++) {
         const size_t bytes = bits / 8;
@@ -817,7 +819,7 @@ static void put_row(wu_picture *picture, void *page, size_t pixel, uint8_t *row,
     const tiff_layout *layout = &state->layout;
     const unsigned step = layout->planar ? 1 : layout->samples;
     if (layout->differences)
-        add_up(row, n * step, step, layout->bits);
+        undo_predictor(row, n * step, step, layout->bits);
     const bool whole = layout->bits % 8 == 0 && layout->bits == layout->out.bits;
     if (whole && step == layout->out.channels && sample == 0 && !layout->has_alpha &&
         !layout->palette && !layout->inverted) {
@@ -931,8 +933,8 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-/* Reads a plane that has no directory (state->behind is set). */
-static tc_status read_behind(wu_picture *picture, tc_err *err)
+/* Reads a plane that has no directory (state->planes_follow is set). */
+static tc_status read_following_plane(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
     const size_t bytes = (size_t)(state->plane_bytes / picture->info.ny),
@@ -965,8 +967,8 @@ static tc_status decode_wanted(wu_picture *picture, tc_err *err)
     const tiff_layout first = { .nx = picture->info.nx,
                                 .ny = picture->info.ny,
                                 .out = picture->samples };
-    if (state->behind && state->wanted > 0)
-        return read_behind(picture, err);
+    if (state->planes_follow && state->wanted > 0)
+        return read_following_plane(picture, err);
     return_if_error(select_page(picture, state->wanted, err));
     /* scan_pages read the same layout, unless the file was changed meanwhile. */
     if (!is_alike(&first, &state->layout))

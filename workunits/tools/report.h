@@ -14,7 +14,7 @@
 #include "workunits/tools/shrink.h"
 #include "workunits/tools/suggest.h"
 
-/* Whether the numbers of an image can be trusted. */
+/* The mark of an image: whether its numbers can be trusted. */
 typedef struct wu_mark {
     int level;            /* 0: ok, 1: look, 2: wrong? */
     char why[TC_ERR_MAX]; /* the reason; "" if ok */
@@ -68,7 +68,8 @@ tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 
 /* Opens a result, and its work unit `images` unless that is NULL. Call wu_report_close on success
  * and failure. items: the most items whose pictures are shown. thumbnails: the pictures that pack
- * kept of the same work unit, or NULL; the figures take them over and free them. */
+ * kept of the same work unit, or NULL; writing the figures
+ * frees them. */
 tc_status wu_report_open(wu_report *r, const char *result, const char *images,
                          wu_thumbnail *thumbnails, uint64_t items, tc_err *err);
 void wu_report_close(wu_report *r);
@@ -104,7 +105,7 @@ typedef struct wu_count_doubt {
     bool drawn; /* some of what was counted has edges one pixel wide, as letters have */
     bool wide;  /* the radius searched for is that of cells a quarter of the image wide */
     bool labels;   /* the image looks like a label picture */
-    bool cubes;    /* its voxels, whose size is unknown, were assumed to be cubes */
+    bool cubes;    /* the image's voxels, whose size is unknown, were assumed to be cubes */
     size_t missed; /* number of objects as large as the counted regions that stand out less and were
                       not counted; 0: few or none */
     double excess; /* the median ratio of a region's area to its area at half of its contrast; 0:
@@ -174,8 +175,8 @@ bool wu_report_has_stacks(const wu_report *r);
 bool wu_report_fills(const wu_report *r);
 /* The word for the rows of a table: "cells" for regions and points, else the table's name. */
 const char *wu_report_word(const wu_table *table);
-/* Sets `title` to a column's title without its unit. Returns the unit, or NULL if it has none or
- * the title says it. */
+/* Sets `title` to a column's title without its unit. Returns the unit; NULL: it
+ * has none, or the title names it. */
 const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t column,
                            char title[WU_TITLE_MAX]);
 /* A unit as people write it: "px" with a raised 2 for "pixel^2". */

@@ -18,7 +18,7 @@ enum {
     ALL_PANELS = 64,   /* about how many slices of all stacks together are shown */
     MAX_NUMBERS = 400, /* a figure with more regions shows no numbers: they would be illegible */
     COLOURS = 6,       /* colours of outlines: the classes c0 to c5 of page.css */
-    COLOUR_STOPS = 9   /* colours that a colour bar is interpolated from */
+    COLOUR_STOPS = 9   /* number of colours between which a colour bar is interpolated */
 };
 
 /* A figure: a slice, or the maximum projection along z. */
@@ -275,7 +275,7 @@ static void flush_pen(pen *p)
 }
 
 /* Appends `text` and then the number. The last character of `text` is passed to wu_number_text. */
-static void put_by_pen(pen *p, const char *text, int64_t number)
+static void put_pen_number(pen *p, const char *text, int64_t number)
 {
     const size_t n = strlen(text) - 1;
     if (sizeof p->text - p->n < n + WU_NUMBER_TEXT)
@@ -299,10 +299,10 @@ static void draw_to(void *user, int64_t x, int64_t y)
     x = item_pixel(x, p->s->step, p->s->nx);
     y = item_pixel(y, p->s->step, p->s->ny);
     if (p->x >= 0) {
-        put_by_pen(p, y == p->y ? "h" : "v", y == p->y ? x - p->x : y - p->y);
+        put_pen_number(p, y == p->y ? "h" : "v", y == p->y ? x - p->x : y - p->y);
     } else {
-        put_by_pen(p, " d=\"M", x);
-        put_by_pen(p, " ", y);
+        put_pen_number(p, " d=\"M", x);
+        put_pen_number(p, " ", y);
     }
     p->x = x;
     p->y = y;
@@ -313,8 +313,8 @@ static void put_outline(const shown *s, const wu_label_grid *g, size_t at)
 {
     pen p = { .s = s, .x = -1, .y = -1 };
     const uint32_t label = g->label[at];
-    put_by_pen(&p, "<path class=c", label % COLOURS);
-    put_by_pen(&p, " data-k=", label);
+    put_pen_number(&p, "<path class=c", label % COLOURS);
+    put_pen_number(&p, " data-k=", label);
     wu_outline_follow(g, (int64_t)(at % s->sx), (int64_t)(at / s->sx), draw_to, &p);
     flush_pen(&p);
     fputs("z\"/>", s->r->page->file);
@@ -388,7 +388,7 @@ static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
     for (bool full = false; i < n && !full; i++)
         if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx))) {
             put_outline(s, &g, i);
-            /* not for each outline: ftell is a system call */
+            /* tested only sometimes, since ftell is a system call */
             full = ++drawn % 64 == 0 && ftell(page->file) - start >= room;
         }
     wu_page_put(page, "</g>");
@@ -459,7 +459,7 @@ static void put_points(const shown *s, const panel *p)
     }
 }
 
-/* The font size of a figure's texts, in pixels of the picture. */
+/* The font size of the texts of a figure, in pixels of the picture. */
 static double font_size(const shown *s)
 {
     enum { LEAST = 20 }; /* pixels of the screen */
@@ -631,8 +631,8 @@ static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err 
     return wu_npz_stream_end(stream, err);
 }
 
-/* Fills the grid with the labels that wu_report_find_marks kept, and frees these. */
-static void take_kept(wu_outlines *kept, uint32_t *grid)
+/* Fills the grid with the labels that wu_report_find_marks kept, and frees the kept ones. */
+static void fill_from_kept(wu_outlines *kept, uint32_t *grid)
 {
     for (size_t i = 0; i < kept->n_runs; i++)
         for (uint32_t k = 0; k < kept->runs[i].n; k++)
@@ -657,7 +657,7 @@ static tc_status load_layers(const shown *s, layers *l, tc_err *err)
         return_if_error(add_layer(s, l, d->role == WU_LABELS, table_named(s->r, d->table), err));
         wu_outlines *const kept = &s->r->outlined[s->item];
         if (d->role == WU_LABELS && kept->runs != NULL)
-            take_kept(kept, l->all[l->n - 1].grid);
+            fill_from_kept(kept, l->all[l->n - 1].grid);
         else
             return_if_error(load_rows(s, &l->all[l->n - 1], index, err));
     }

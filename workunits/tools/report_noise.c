@@ -19,27 +19,27 @@ enum {
                                (2 * 1.6 * MOST_RADIUS)^2 */
     LEAST_COMPARED = 60,    /* the fewest discs on a grid with which is_normal decides */
     MOST_COMPARED = 1000,   /* about the most discs on the grid of is_normal */
-    LEAST_MISSED = 4,       /* fewer missed objects are not reported, */
-    MISSED = 5,             /* nor fewer than 1 for this many counted ones */
+    LEAST_MISSED = 4,       /* the fewest missed objects that are reported */
+    MISSED = 5, /* missed objects are reported if at least 1 / MISSED as many as counted ones */
     MOST_SEARCHED = 1 << 18 /* the most places of an image where missed objects are searched for */
 };
 
 /* The contrast of an object is the difference of the mean grey values of disc and ring, divided by
  * the standard deviation that this difference has because of noise. The contrast of noise alone is
- * up to 5, of cells 15 and more. In blurred pictures, where neighbouring pixels are alike, the
+ * up to 5, that of cells 15 and more. In blurred pictures, where neighbouring pixels are alike, the
  * contrast of noise may be more than 5, but is less than sure_contrast. */
 static const double least_contrast = 8, sure_contrast = 100, pi = 3.14159265358979323846;
-/* An object was missed if its contrast is at least clear_contrast, and least_part of that of those
- * counted. */
+/* An object was missed if its contrast is at least clear_contrast, and its difference of disc and
+ * ring is at least least_part of the median of the counted objects. */
 static const double clear_contrast = 15, least_part = 0.05;
 
 /* A region that was counted. */
 typedef struct region {
-    int64_t area;  /* in pixels */
+    int64_t area;  /* number of pixels */
     double box[4]; /* y0, x0, y1, x1 */
 } region;
 
-static int compare(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     const double m = *(const double *)a, n = *(const double *)b;
     return m < n ? -1 : m > n;
@@ -100,18 +100,19 @@ static void make_target(double radius, int32_t most, target *out)
     out->n[0] = out->n[1] = 0;
     for (int32_t y = -reach; y <= reach; y += step)
         for (int32_t x = -reach; x <= reach; x += step) {
-            const double away = sqrt((double)y * y + (double)x * x);
-            if (away > to || (away > inner && away <= from))
+            const double distance = sqrt((double)y * y + (double)x * x);
+            if (distance > to || (distance > inner && distance <= from))
                 continue;
             assert(out->n[0] + out->n[1] < MOST_IN_TARGET);
-            const size_t i = away <= inner ? out->n[0]++ : MOST_IN_TARGET - ++out->n[1];
+            const size_t i = distance <= inner ? out->n[0]++ : MOST_IN_TARGET - ++out->n[1];
             out->at[i].y = y;
             out->at[i].x = x;
         }
 }
 
 /* Sets mean to the mean grey values of the disc and of the ring around `at` (y, x) in slice z, and
- * n to the numbers of their pixels that are in the image. False: one of them has no such pixel. */
+ * n to the numbers of their pixels that are in the image. Returns false if one of them has no such
+ * pixel. */
 static bool means_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
                      double mean[2], double n[2])
 {
@@ -145,9 +146,9 @@ static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], co
                : NAN;
 }
 
-/* How much larger the area of a region is than at half of its contrast: of the pixels in its box
- * that are on the disc's side of the mean of disc and ring. NaN: unknown, or it is so large that
- * its outline matters little. */
+/* The ratio of a region's area to its area at half of its contrast: the number of pixels in its box
+ * that are on the disc's side of the mean of disc and ring. NaN: the ratio is unknown, or the
+ * region is so large that its outline matters little. */
 static double excess_of(const wu_pixels *px, const double at[2], const region *own, const target *t)
 {
     enum { MOST_IN_BOX = 10000 };
@@ -174,7 +175,7 @@ static double radius_of(const wu_report *r, size_t item)
     const double radius = r->radii != NULL
                               ? r->radii[item]
                               : json_number_value(json_object_get(parameters, "radius"));
-    /* The parameter "radius" of voting is 1.25 times that of the cells. */
+    /* The parameter "radius" of voting is 1.25 times the radius of the cells. */
     return 0.8 * (head->has_spacing ? radius / head->spacing[2] : radius);
 }
 
@@ -317,20 +318,20 @@ typedef struct search {
     double noise, radius, sign; /* sign: 1 if objects are bright, -1 if dark */
     int64_t y0, x0, step;
     size_t sy, sx;
-    float *contrast; /* [sy * sx] of a disc there, 0 where a region is; owned */
-    target disc;     /* of the radius of the regions */
-    target core;     /* of half of it */
+    float *contrast; /* [sy * sx] contrast of a disc at each place; 0 where a region is; owned */
+    target disc;     /* for the radius of the regions */
+    target core;     /* for half of this radius */
 } search;
 
-/* The difference of the grey values of disc and ring, which contrast_of has in units of noise. */
+/* The difference of the mean grey values of disc and ring, without the division by noise. */
 static double difference_of(const search *s, const double at[2], const target *t)
 {
     return s->sign * contrast_of(s->px, 0, at, t, s->noise) *
            sqrt(1 / (double)t->n[0] + 1 / (double)t->n[1]) * s->noise;
 }
 
-/* Marks the places where a disc would meet the region's box: their contrast is 0. */
-static void take_box(const search *s, const double box[4])
+/* Sets the contrast to 0 at the places where a disc would overlap the region's box. */
+static void exclude_box(const search *s, const double box[4])
 {
     const double last[2] = { (double)s->sy - 1, (double)s->sx - 1 };
     const int64_t first[2] = { s->y0, s->x0 };
@@ -348,8 +349,8 @@ static void take_box(const search *s, const double box[4])
             s->contrast[y * s->sx + x] = 0;
 }
 
-/* Whether no place within twice the radius of place (y, x) has more contrast, nor one before it in
- * the order of rows as much. */
+/* Whether place (y, x) has the greatest contrast within twice the radius, and is the first one, row
+ * by row, of those with equal contrast. */
 static bool is_peak(const search *s, size_t y, size_t x)
 {
     const size_t reach = (size_t)(2 * s->radius) / (size_t)s->step + 1;
@@ -364,9 +365,9 @@ static bool is_peak(const search *s, size_t y, size_t x)
     return true;
 }
 
-/* The number of objects of the size of the regions that stand out, but are no region. typical: the
- * median difference of disc and ring at the regions. Of smaller objects, such as dirt, the core
- * differs far more from its surroundings than the disc does. */
+/* Counts objects that are as large as the regions and stand out, but are not regions. typical: the
+ * median difference of disc and ring at the regions. Smaller objects, such as dirt, are not
+ * counted: with `core` their difference is far larger than with `disc`. */
 static size_t count_missed(const search *s, double typical)
 {
     size_t missed = 0;
@@ -383,14 +384,14 @@ static size_t count_missed(const search *s, double typical)
     return missed;
 }
 
-/* Sets doubt->missed of a picture: `regions` and their centres, `points`, are those of all images,
- * `rows` of them this picture's. radius: the regions' median. Of a large picture, rows in its
- * middle are searched. */
+/* Sets doubt->missed of a picture. regions, points: the regions of all images, and their centres;
+ * rows: the number of those in this picture. radius: the median radius of the regions. Of a large
+ * picture, only rows in the middle are searched. */
 static tc_status find_missed(const wu_pixels *px, const wu_points *points, const region *regions,
                              size_t item, uint64_t rows, double radius, double noise,
                              wu_count_doubt *doubt, tc_err *err)
 {
-    enum { ALONG_RADIUS = 4 }; /* pixels that are enough here */
+    enum { ALONG_RADIUS = 4 }; /* the most pixels along a radius of these targets */
     search s = { .px = px, .noise = noise, .radius = fmax(radius, 1.5), .sign = 1 };
     double found[MOST_PLACES];
     size_t n = 0, seen = 0, positive = 0, counted = 0;
@@ -419,7 +420,7 @@ static tc_status find_missed(const wu_pixels *px, const wu_points *points, const
         const double *const at = points->position + 2 * i;
         if (points->item[i] != (int64_t)item)
             continue;
-        take_box(&s, regions[i].box);
+        exclude_box(&s, regions[i].box);
         counted += at[0] >= (double)s.y0 && at[0] < end;
         if (seen++ % (rows / MOST_PLACES + 1) != 0 || !(fabs(at[0]) < px->ny) ||
             !(fabs(at[1]) < px->nx))
@@ -431,7 +432,7 @@ static tc_status find_missed(const wu_pixels *px, const wu_points *points, const
         found[n++] = fabs(value);
     }
     s.sign = 2 * positive >= n ? 1 : -1;
-    qsort(found, n, sizeof *found, compare);
+    qsort(found, n, sizeof *found, compare_doubles);
     for (size_t i = 0; i < s.sx * s.sy; i++) {
         const double at[] = { (double)(s.y0 + (int64_t)(i / s.sx) * s.step),
                               (double)(s.x0 + (int64_t)(i % s.sx) * s.step) };
@@ -444,9 +445,8 @@ static tc_status find_missed(const wu_pixels *px, const wu_points *points, const
     return TC_OK;
 }
 
-/* Whether all regions that stand out were to be counted: parameters other than those of the
- * threshold leave out small regions alone, and no mask and no grey value as threshold were given.
- */
+/* Whether the parameters let all regions that stand out be counted, except small ones: there are no
+ * filters, no mask, and no grey value as the threshold. */
 static bool is_all_counted(const wu_report *r, size_t item)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
@@ -462,8 +462,9 @@ static bool is_all_counted(const wu_report *r, size_t item)
 
 /* --- an image -------------------------------------------------------------------------------- */
 
-/* Sets the doubts about an image. points: the objects of all images, [points->n]; regions: the
- * same, or NULL: the radius is that of radius_of. */
+/* Sets the doubts about an image. points: the objects of all images; regions: [points->n]
+ * the regions of these objects; NULL: the objects have no regions, and radius_of gives their
+ * radius. */
 static tc_status find_doubts(const wu_report *r, const wu_points *points, const region *regions,
                              size_t item, wu_count_doubt *doubt, tc_err *err)
 {
@@ -510,9 +511,9 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
     doubt->drawn = drawn > 0 && 2 * drawn < n;
     if (n == 0)
         return TC_OK;
-    qsort(contrast, n, sizeof *contrast, compare);
-    qsort(radii, n, sizeof *radii, compare);
-    qsort(excess, n_excess, sizeof *excess, compare);
+    qsort(contrast, n, sizeof *contrast, compare_doubles);
+    qsort(radii, n, sizeof *radii, compare_doubles);
+    qsort(excess, n_excess, sizeof *excess, compare_doubles);
     doubt->excess = 2 * n_excess > n ? excess[n_excess / 2] : 0;
     const double typical = contrast[n / 2], of_disc = pi * radii[n / 2] * radii[n / 2];
     return_if_error(find_smooth(&px, noise, of_disc, &doubt->smooth, err));

@@ -31,7 +31,7 @@ typedef struct side {
 /* A region. Its rows are read from the top down. */
 typedef struct region {
     int64_t area;      /* number of pixels read so far */
-    int32_t y, x0, x1; /* its last row, from x0 to x1 inclusive, which is not in `sides` yet */
+    int32_t y, x0, x1; /* the last row read, from x0 to x1 inclusive; not yet added to `sides` */
     side sides[2];     /* left and right side of the convex hull of its pixels' centres */
 } region;
 

@@ -356,7 +356,7 @@ static double median_of(double *values, size_t n)
     return n >= LEAST ? quantile(values, n, sizeof *values, 0.5, 0) : NAN;
 }
 
-/* Whether what was found in an image is most likely wrong, for the mark "wrong?". */
+/* Whether the image gets the mark "wrong?": what was found in it is most likely wrong. */
 static bool is_wrong(const summary *s, size_t item, const wu_count_doubt *seen)
 {
     return seen->labels || seen->noise || seen->smooth || s->r->notes[item] != NULL ||
@@ -457,8 +457,8 @@ static const char same_grey[] = "all pixels have the same grey";
 
 /* Whether the survey shows that an item has few grey values; if so, sets `text` to a note about it.
  * params NULL: the analysis has no note_survey function. */
-static bool are_few(const an_analysis *analysis, const void *params, const wu_item *item,
-                    const an_survey *survey, char *text, size_t size)
+static bool has_few_greys(const an_analysis *analysis, const void *params, const wu_item *item,
+                          const an_survey *survey, char *text, size_t size)
 {
     return params != NULL ? analysis->note_survey(params, item, survey, text, size)
                           : wu_has_few_greys(survey, text, size);
@@ -492,12 +492,13 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
             : TC_OK;
     bool few = status == TC_OK;
     if (known != NULL && few)
-        few = known->lo < known->hi && are_few(analysis, params, item, known, text, size);
+        few = known->lo < known->hi && has_few_greys(analysis, params, item, known, text, size);
     for (uint32_t z = 0; known == NULL && z < item->nz && few && status == TC_OK; z++) {
         status = wu_item_image(r->images, index, z, slice, err);
         for (uint32_t y = 0; y < item->ny && few && status == TC_OK; y++) {
             wu_survey_greys(slice + y * bytes, &row, &survey);
-            few = survey.lo >= survey.hi || are_few(analysis, params, item, &survey, text, size);
+            few = survey.lo >= survey.hi ||
+                  has_few_greys(analysis, params, item, &survey, text, size);
         }
     }
     known = known != NULL ? known : &survey;
@@ -565,7 +566,8 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_coun
 {
     enum {
         ENOUGH = 8, /* number of uncut objects that is enough for statistics of sizes */
-        MANY = 20   /* with at least MANY objects, noise is preferred to the note as the reason */
+        MANY =
+            20 /* with at least MANY objects, the mark's reason is noise, not the result's note */
     };
     char *const why = mark->why;
     const size_t size = sizeof mark->why;
@@ -573,7 +575,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_coun
     const group *const others = &s->groups[s->group_index[item]];
     const char *const which = s->n_groups > 1 ? "its group" : "all images";
     why[0] = '\0';
-    /* With few objects, the result's note is a better reason than noise. */
+
     const bool noise_alone = seen->noise && (s->r->notes[item] == NULL || f->rows >= MANY);
     if (strcmp(doubt, same_grey) == 0)
         snprintf(why, size, "%s", same_grey);
@@ -704,7 +706,8 @@ static void put_headline(const summary *s)
     wu_page_put(page, "<span><strong>%zu</strong> %s%s</span>", n, kind, n == 1 ? "" : "s");
     if (s->power > 0 && s->all.measured > 0) {
         char share[32] = "";
-        if (s->all.measured < s->table->rows) /* for the others, the size of a pixel is not known */
+        if (s->all.measured <
+            s->table->rows) /* the size of a pixel is not known for the other objects */
             snprintf(share, sizeof share, " of %" PRIu64, s->all.measured);
         wu_page_put(page,
                     "<span><strong>%.3g</strong> %s median diameter%s (half of them from %.3g to "
@@ -863,8 +866,9 @@ static tc_status find_excess(summary *s, const wu_count_doubt *seen, tc_err *err
     return TC_OK;
 }
 
-/* Whether areas are so much larger than at half of the contrast that it is to be said; what. */
-static bool say_excess(const summary *s, char *text, size_t size)
+/* Whether areas exceed those at half of the contrast by least_excess; if so, sets `text` to a note
+ * about it. */
+static bool describe_excess(const summary *s, char *text, size_t size)
 {
     if (s->excess < least_excess)
         return false;
@@ -907,7 +911,7 @@ static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err
                 "marked_wrong in groups.csv",
                 wrong, s->r->file->n_items);
     return_if_error(find_excess(s, seen, err));
-    if (say_excess(s, doubt, sizeof doubt) && s->r->n_variants == 1)
+    if (describe_excess(s, doubt, sizeof doubt) && s->r->n_variants == 1)
         wu_note("%s", doubt);
     if (n_noise > 0 && s->r->n_variants == 1)
         wu_note("%zu of %zu images: most of what was counted stands out no more than noise does",
@@ -1068,7 +1072,7 @@ tc_status wu_report_summary(wu_report *r, tc_err *err)
         wu_page_put(r->page, "</p>\n");
     }
     char excess[sizeof r->marks->why];
-    if (say_excess(s, excess, sizeof excess)) {
+    if (describe_excess(s, excess, sizeof excess)) {
         wu_page_put(r->page, "<p class=note>");
         wu_page_text(r->page, excess);
         wu_page_put(r->page, "</p>\n");
@@ -1184,7 +1188,7 @@ bool wu_has_groups(wu_result_file *file, const wu_tables *tables)
 }
 
 /* Writes three quartiles to three cells, or nan if they are not known. */
-static void put_three(wu_csv *out, const double quartile[3], bool known)
+static void put_quartile_cells(wu_csv *out, const double quartile[3], bool known)
 {
     static const wu_array_info f64 = { .dtype = WU_F64 };
     const double none = NAN;
@@ -1203,11 +1207,11 @@ static void put_group(const summary *s, const char *name, const group *g, const 
         snprintf(text, sizeof text, "%.0f", counts[i]);
         wu_csv_put(out, text);
     }
-    put_three(out, f->counts, true);
+    put_quartile_cells(out, f->counts, true);
     if (s->power > 0)
-        put_three(out, f->diameter, f->measured > 0);
+        put_quartile_cells(out, f->diameter, f->measured > 0);
     if (s->size >= 0)
-        put_three(out, f->quartile, f->measured > 0);
+        put_quartile_cells(out, f->quartile, f->measured > 0);
 }
 
 /* Writes columns.csv: the units of the columns of all tables, and of the columns that only

@@ -61,8 +61,8 @@ static tc_status find_spreads(const wu_report *r, const wu_table *table, size_t 
 
 /* Whether a column can be left out: it has no number, or the same number in all of several rows, or
  * 0 in the only row, or it is not used with these pictures or parameters. */
-static bool says_nothing(const wu_report *r, const wu_table *table, uint64_t rows, size_t column,
-                         const wu_spread *s)
+static bool is_uninformative(const wu_report *r, const wu_table *table, uint64_t rows,
+                             size_t column, const wu_spread *s)
 {
     const char *const title = declared_of(table, column)->title;
     if (rows == 0 || wu_column_dtype(table, column) == WU_STR)
@@ -79,9 +79,9 @@ static bool says_nothing(const wu_report *r, const wu_table *table, uint64_t row
             (rows >= LEAST_ROWS || (s->most == 0 && wu_column_dtype(table, column) != WU_BOOL)));
 }
 
-/* Whether the values are less important than measurements: settings that were found from the
- * picture, the score of a point, or numbers of voxels (another column has the volume). */
-static bool is_second(const wu_declared *d)
+/* Whether the values are less important than measurements: settings that the analysis chose from
+ * the picture, the score of a point, or numbers of voxels (another column has the volume). */
+static bool is_secondary(const wu_declared *d)
 {
     static const char *const titles[] = { "threshold", "window",       "min_area",
                                           "bright",    "radius",       "iterations_run",
@@ -102,7 +102,7 @@ static int rank_of(const wu_table *table, size_t column)
     const wu_axis *const last = d->n_axes > 0 ? &d->axes[d->n_axes - 1] : NULL;
     if (d->role != WU_VALUE || is_coordinate(d, c->element))
         return 2;
-    if (is_second(d))
+    if (is_secondary(d))
         return 1;
     if (last != NULL && last->words != NULL && last->n > 0 && strcmp(last->words[0], "mean") == 0 &&
         c->element % last->n != 0)
@@ -124,7 +124,7 @@ tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **
         for (size_t c = 0; c < table->n_columns; c++)
             if (rank_of(table, c) == rank && wu_column_dtype(table, c) != WU_STR &&
                 declared_of(table, c)->role != WU_KEY &&
-                !says_nothing(r, table, table->rows, c, &spreads[c]))
+                !is_uninformative(r, table, table->rows, c, &spreads[c]))
                 all[(*n)++] = c;
     return TC_OK;
 }
@@ -164,8 +164,9 @@ static tc_status choose_columns(const wu_report *reports, size_t n_variants, siz
             find_spreads(&reports[k], &reports[k].tables->tables[t], n_columns, spreads, err));
     for (int rank = 0; rank < (variants ? 1 : RANKS); rank++)
         for (size_t c = 0; c < n_columns && *n < MAX_COLUMNS; c++)
-            if ((variants && c == 0) || ((variants || row_rank_of(table, c) == rank) &&
-                                         !says_nothing(&reports[0], table, rows, c, &spreads[c])))
+            if ((variants && c == 0) ||
+                ((variants || row_rank_of(table, c) == rank) &&
+                 !is_uninformative(&reports[0], table, rows, c, &spreads[c])))
                 chosen[(*n)++] = c;
     return TC_OK;
 }

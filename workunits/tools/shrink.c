@@ -94,14 +94,16 @@ tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samp
                     const char *shown, void **out, tc_err *err)
 {
     assert(step >= 1 && (info->bits == 8 || info->bits == 16));
-    const size_t wide = (size_t)info->nx * info->channels, size = info->bits / 8,
+    const size_t row_samples = (size_t)info->nx * info->channels, size = info->bits / 8,
                  row = (size_t)((info->nx + step - 1) / step) * info->channels;
     const uint32_t sy = (info->ny + step - 1) / step;
-    uint32_t *const sums = malloc(wide * sizeof *sums); /* no overflow: at most 65,535 rows */
+    uint32_t *const sums =
+        malloc(row_samples * sizeof *sums); /* no overflow: at most 65,535 rows */
     *out = malloc(row * sy * size);
     for (uint32_t y = 0; sums != NULL && *out != NULL && y < sy; y++) {
         const uint32_t from = y * step, left = info->ny - from, rows = left < step ? left : step;
-        add_rows((const uint8_t *)samples + from * wide * size, wide, rows, size == 2, sums);
+        add_rows((const uint8_t *)samples + from * row_samples * size, row_samples, rows, size == 2,
+                 sums);
         compute_means(sums, info->nx, info->channels, step, rows, size == 2, *out, y * row);
     }
     free(sums);

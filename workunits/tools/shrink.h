@@ -9,7 +9,7 @@
 #include "workunits/tools/picture.h"
 
 enum {
-    WU_REPORT_ITEMS = 200, /* items whose pictures a page shows, unless --items says otherwise */
+    WU_REPORT_ITEMS = 200, /* the most items whose pictures a page shows, unless --items is given */
     WU_REPORT_BYTES = 12 << 20 /* about the bytes of all pictures of a page before compression; the
                                   outlines drawn over them may take half as much */
 };

@@ -80,7 +80,7 @@ static size_t extension_of(const char *path, size_t begin, size_t end)
     return dot > begin ? dot : end;
 }
 
-/* The last part of a path, without the extension if it is a file's. Owned by the caller; NULL: no
+/* Returns the last part of a path, for a file without its extension. Owned by the caller; NULL: no
  * memory. */
 static char *base_name(const char *path, bool is_folder)
 {
@@ -205,7 +205,7 @@ static tc_status name_items(wu_sources *all, tc_err *err)
 }
 
 /* Reads the file given to --names: line i becomes the `called` and `base` of item i. */
-static tc_status use_names(wu_sources *all, tc_err *err)
+static tc_status read_names(wu_sources *all, tc_err *err)
 {
     char line[1024];
     size_t n = 0;
@@ -400,7 +400,7 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
     if (is_picture_name(name))
         list = &l->out->pictures;
     else if (may_be_folder && path != NULL &&
-             os_kind_of_link(path) == OS_FOLDER) /* no links: they may form cycles */
+             os_kind_of_link(path) == OS_FOLDER) /* links are not followed: they may form cycles */
         list = &l->out->folders;
     l->status = add_file(list, path, l->err);
     return l->status != TC_OK;
@@ -468,8 +468,8 @@ static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
                                          "cp_output" };
     enum {
         MASKS = 11
-    }; /* number of words for masks and labels; the words after these are for
-          pictures that show labels */
+    }; /* the number of words for masks and labels; the other words are for pictures that show
+          labels */
     for (size_t i = 0; i < (drawn ? sizeof words / sizeof words[0] : MASKS); i++) {
         const size_t m = strlen(words[i]);
         if (n >= m && (n == m) == whole && strncasecmp(name + n - m, words[i], m) == 0 &&
@@ -638,7 +638,7 @@ typedef struct slice {
     size_t length;    /* length of the name without its extension */
     size_t at, n;     /* offset and length of the number in the name (find_number) */
     double value;     /* the value of the number */
-    bool behind_z;    /* the number follows a z */
+    bool follows_z;   /* the number follows a z */
 } slice;
 
 static slice read_slice(char *path, bool is_signed)
@@ -646,7 +646,7 @@ static slice read_slice(char *path, bool is_signed)
     slice s = { .path = path, .name = os_last_part(path) };
     double unit = 0;
     s.length = extension_of(s.name, 0, strlen(s.name));
-    s.behind_z = find_number(s.name, s.length, is_signed, &s.at, &s.n);
+    s.follows_z = find_number(s.name, s.length, is_signed, &s.at, &s.n);
     for (size_t i = s.at; i < s.at + s.n; i++) {
         const bool digit = isdigit((unsigned char)s.name[i]) != 0;
         s.value = digit ? 10 * s.value + (s.name[i] - '0') : s.value;
@@ -663,9 +663,9 @@ static bool are_signed(const wu_pages *pictures)
 {
     bool signed_too = false, without = false;
     for (size_t i = 0; i < pictures->n_files; i++) {
-        const bool plain = read_slice(pictures->files[i], false).behind_z;
+        const bool plain = read_slice(pictures->files[i], false).follows_z;
         without = without || plain;
-        signed_too = signed_too || (!plain && read_slice(pictures->files[i], true).behind_z);
+        signed_too = signed_too || (!plain && read_slice(pictures->files[i], true).follows_z);
     }
     return signed_too && without;
 }
@@ -690,7 +690,7 @@ static void note_missing(const char *folder, const slice *slices, size_t n)
     for (size_t i = 1; i < n && step > 0; i++) {
         const double steps = (slices[i].value - slices[i - 1].value) / step;
         if (fabs(steps - round(steps)) > 1e-3)
-            return; /* they are not evenly spaced */
+            return; /* the slices are not evenly spaced */
         for (int k = 1; k < round(steps) && missing + k <= FEW; k++)
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.9g",
                      text[0] != '\0' ? ", " : "", slices[i - 1].value + k * step);
@@ -749,7 +749,7 @@ static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
 /* --- headers of pictures --------------------------------------------------------------------- */
 
 /* The word for a picture of this kind in messages. */
-static const char *word_for(wu_kind kind)
+static const char *kind_word(wu_kind kind)
 {
     return kind == WU_KIND_LABELS ? "label picture" : "mask";
 }
@@ -792,7 +792,7 @@ static tc_status inspect_files(wu_pages *pages, bool slices, bool exact, json_t 
         if (exact && lossy)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: a %s cannot be a JPEG, which changes values; use PNG or TIFF", path,
-                           word_for(pages->want.kind));
+                           kind_word(pages->want.kind));
         if (slices && page.nz != 1)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: has %u pages; each slice of a stack must be a file of one", path,
@@ -850,22 +850,23 @@ typedef struct finder {
     wu_sources *out;
     bool stacks, recursive;
     json_t *parts; /* set of the paths of files whose pages belong to the picture of another file */
-    size_t n_parts;    /* how many of the files in `parts` were left out */
-    json_t *met;       /* set of the full paths of pictures, and of folders that became stacks */
-    size_t n_repeated; /* how often a path in `met` was given once more */
+    size_t n_parts;      /* how many of the files in `parts` were left out */
+    json_t *found_paths; /* set of the full paths of pictures, and of folders that became stacks */
+    size_t n_repeated;   /* how often a path in `found_paths` was given once more */
 } finder;
 
-/* Adds the path of a picture or stack to f->met. Sets *repeated: whether the picture is an item
- * already, by this or another path; always false with --names, which names each item that is given.
+/* Adds the path of a picture or stack to f->found_paths. Sets *repeated: whether the picture is an
+ * item already, by this or another path; always false with --names, which names each item that is
+ * given.
  */
 static tc_status check_repeated(finder *f, const char *path, bool *repeated, tc_err *err)
 {
     TC_AUTOFREE char *const full = os_full_path(path);
     const char *const key = full == NULL ? path : full;
-    *repeated = f->out->names == NULL && json_object_get(f->met, key) != NULL;
+    *repeated = f->out->names == NULL && json_object_get(f->found_paths, key) != NULL;
     if (*repeated && f->n_repeated++ == 0)
         wu_note("%s: is given more than once, and taken once", path);
-    return json_object_set_new_nocheck(f->met, key, json_true()) == 0
+    return json_object_set_new_nocheck(f->found_paths, key, json_true()) == 0
                ? TC_OK
                : tc_no_memory(err, "a list of files");
 }
@@ -1281,7 +1282,7 @@ static const char *look_up(const mask_folder *masks, const wu_source *item, cons
  * the folder, if possible one whose name begins with the item's base. */
 static tc_status refuse_missing(const mask_folder *masks, const wu_source *item, tc_err *err)
 {
-    const char *const word = word_for(masks->kind), *const base = os_last_part(item->base),
+    const char *const word = kind_word(masks->kind), *const base = os_last_part(item->base),
                       *const end = masks->kind == WU_KIND_LABELS ? "_labels" : "_mask";
     const size_t n = masks->files.n_files;
     char rename[160] = "";
@@ -1317,7 +1318,7 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
     if (other != NULL)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: two %ss for %s: %s and %s; leave one of them in the folder",
-                       masks->path, word_for(masks->kind), item->name, os_last_part(found),
+                       masks->path, kind_word(masks->kind), item->name, os_last_part(found),
                        os_last_part(other));
     if (found != NULL)
         return wu_pages_add(pages, found, err);
@@ -1335,7 +1336,7 @@ static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_e
     if (a->nx != b->nx || a->ny != b->ny || a->nz != b->nz)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: the %s is %u x %u of %u page(s), but %s is %u x %u of %u",
-                       pages->files[0], word_for(kind), a->nx, a->ny, a->nz, item->pages.files[0],
+                       pages->files[0], kind_word(kind), a->nx, a->ny, a->nz, item->pages.files[0],
                        b->nx, b->ny, b->nz);
     return TC_OK;
 }
@@ -1354,7 +1355,7 @@ static tc_status check_bases(const wu_sources *all, wu_kind kind, tc_err *err)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: another input is called %s too, so their %ss "
                            "cannot be distinguished",
-                           all->items[i].pages.files[0], base, word_for(kind));
+                           all->items[i].pages.files[0], base, kind_word(kind));
         else if (json_object_set_new_nocheck(seen, base, json_true()) != 0)
             return tc_no_memory(err, "the list of names");
     }
@@ -1370,7 +1371,7 @@ tc_status wu_sources_add_matching(wu_sources *all, const char *mask, wu_kind kin
     if (folder == 0) {
         if (all->n != 1)
             return tc_fail(err, TC_USAGE, "pack: one %s file for %zu items; give a folder of %ss",
-                           word_for(kind), all->n, word_for(kind));
+                           kind_word(kind), all->n, kind_word(kind));
         if (all->items[0].fault != NULL)
             return TC_OK;
         tc_status status = wu_pages_add(wu_pages_of(&all->items[0], kind), mask, err);
@@ -1407,9 +1408,9 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
                  .stacks = stacks,
                  .recursive = recursive,
                  .parts = json_object(),
-                 .met = json_object() };
+                 .found_paths = json_object() };
     tc_status status =
-        f.parts == NULL || f.met == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
+        f.parts == NULL || f.found_paths == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
     for (size_t i = 0; i < n_inputs && status == TC_OK; i++)
         status = add_input(&f, inputs[i], err);
     if (f.n_parts > 0)
@@ -1418,10 +1419,10 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
     if (f.n_repeated > 1)
         wu_note("%zu more are given more than once", f.n_repeated - 1);
     json_decref(f.parts);
-    json_decref(f.met);
+    json_decref(f.found_paths);
     return_if_error(status);
     if (out->names != NULL)
-        return_if_error(use_names(out, err));
+        return_if_error(read_names(out, err));
     return_if_error(name_items(out, err));
     return_if_error(name_sources(out, err));
     return mask != NULL ? wu_sources_add_matching(out, mask, WU_KIND_MASK, recursive, err) : TC_OK;

@@ -31,7 +31,7 @@ typedef struct wu_source {
                      innermost folder that contains all items */
     char *base;   /* the item's path within the input folder, without extension: the files of masks
                      and labels are found by it */
-    bool is_stack, is_folder; /* is_folder: each slice is a file in the folder `path` */
+    bool is_stack, is_folder; /* is_folder: `path` is a folder, and each slice is a file in it */
     double um[3]; /* z, y, x: size of a voxel in micrometres; x 0: the size is not known; z 0: the
                      item is not a stack */
     wu_pages pages;

@@ -91,8 +91,8 @@ static tc_status copy_whole(const void *page, const wu_picture_info *info, wu_it
     return status;
 }
 
-/* Reads the item's middle page (or its only one), and makes it picture i of both sets: the middle
- * of the page in `out`, the whole page, reduced, in `whole`. */
+/* Reads the item's middle page (or its only one). Picture i of `out` becomes the middle of this
+ * page, and picture i of `whole` the whole page, reduced. */
 static tc_status add_picture(wu_source *source, an_pictures *out, an_pictures *whole, size_t i,
                              tc_err *err)
 {
@@ -162,7 +162,7 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictu
 
 /* --- the suggestion -------------------------------------------------------------------------- */
 
-/* Whether the text needs no quotes in a shell. */
+/* Whether the text needs no quotes in a shell's command line. */
 static bool is_plain(const char *text)
 {
     static const char good[] =

@@ -1,6 +1,5 @@
-/*
- * Chooses parameters from a look at the pictures (texcell-wu analyse, pack --suggest), and prints
- * and saves them.
+/* Lets an analysis suggest parameters from the pictures (texcell-wu analyse, pack --suggest), and
+ * prints and saves them.
  */
 #ifndef WU_SUGGEST_H
 #define WU_SUGGEST_H

@@ -159,7 +159,8 @@ typedef struct strip {
     size_t page; /* the index of its page in unit_writer.pages */
 } strip;
 
-/* How a page of several strips is compressed: that is chosen once, since trying costs time. */
+/* How a page of several strips is compressed. It is chosen once for all strips, since trying takes
+ * time. */
 typedef struct page_effort {
     wu_png_info png; /* the whole page; width 0: a page that is a single strip */
     wu_png_effort effort;
@@ -219,7 +220,7 @@ static int keep_bytes(void *user, const void *data, size_t n)
     return 0;
 }
 
-/* Chooses how page `part` is compressed, if it has several strips. A function for an_pool_run;
+/* Chooses the effort for page `part`, if it has several strips. A function for an_pool_run;
  * user: the unit_writer. */
 static void choose_effort(void *user, unsigned thread, size_t part)
 {
