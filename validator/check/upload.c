@@ -225,7 +225,7 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
 
 /* Returns the last line about an upload, or about a version of the work unit, in a record, or NULL.
  */
-static const char *line_of(const char *text, const char *upload)
+static const char *find_line(const char *text, const char *upload)
 {
     const char *const name = os_last_part(upload), *last = NULL;
     const size_t n = strlen(name);
@@ -287,7 +287,7 @@ tc_status val_recall(const char *folder, const char *upload, const val_copy *cop
         path == NULL || text == NULL ? tc_no_memory(err, upload) : read_record(path, text, err);
 
     if (status == TC_OK)
-        line = line_of(text, upload);
+        line = find_line(text, upload);
     *known = line != NULL;
     write_line(copy->sha256, copy->size, upload, want, sizeof want);
     if (line != NULL && strncmp(line, want, strlen(want)) != 0)
@@ -311,7 +311,7 @@ static void recall_unit(const char *record, const char *version, wu_job *job)
 {
     TC_AUTOFREE char *const text = malloc(RECORD_MAX);
     const char *const line =
-        text == NULL || read_record(record, text, NULL) != TC_OK ? NULL : line_of(text, version);
+        text == NULL || read_record(record, text, NULL) != TC_OK ? NULL : find_line(text, version);
 
     if (line != NULL && strspn(line, "0123456789abcdef") == TC_SHA256_TEXT - 1)
         memcpy(job->file_sha256, line, TC_SHA256_TEXT - 1);
@@ -384,7 +384,7 @@ static int count_file(void *user, const char *name, bool may_be_folder)
 }
 
 /* Removes the oldest files until the folder is within its bounds. */
-static void keep_within_bounds(const char *folder)
+static void delete_excess_files(const char *folder)
 {
     bool over = true;
 
@@ -430,6 +430,6 @@ tc_status val_quarantine(const char *folder, const char *upload, tc_err *err)
                            folder, strerror(errno));
         return_if_error(move_to_disk(folder, upload, path, err));
     }
-    keep_within_bounds(folder);
+    delete_excess_files(folder);
     return TC_OK;
 }

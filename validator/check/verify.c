@@ -16,11 +16,11 @@
 /* --- choosing -------------------------------------------------------------------------------- */
 
 /* Combined by XOR with the given seed, these make two further seeds. */
-#define CHANCE 0x6368616e6365u /* decides whether items are computed again at all */
-#define LOOKS 0x6c6f6f6b73u    /* decides which items' pixels are checked */
+#define CHANCE 0x6368616e6365u     /* decides whether items are computed again at all */
+#define PIXEL_CHECKS 0x6c6f6f6b73u /* decides which items' pixels are checked */
 
 /* The average time for checking pixels, as a share of the time that computing the result takes. */
-static const double look_budget = 0.02;
+static const double pixels_budget = 0.02;
 /* The number of operations, as an_plan.flops counts them, that take as long as reading a byte of
  * pixels. */
 static const double reading_flops = 25;
@@ -49,13 +49,13 @@ static double pixels_share(const an_analysis *a, const an_work *work)
  * forger saves: divides the operations of the unit, in the order of items, into equal stretches,
  * and chooses the item at a random point of each. Also chooses an item with more than half of all
  * operations. Sets v->small. */
-static tc_status choose_looks(val_verifier *v, tc_err *err)
+static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
 {
     const an_unit *const unit = v->unit;
     const size_t n = unit->job->n_items;
     TC_AUTOFREE double *const end = calloc(n, sizeof *end); /* operations of items 0 to i */
-    uint64_t random = v->seed ^ LOOKS;
-    double all = 0, looks_cost = 0, first = 0, point, step;
+    uint64_t random = v->seed ^ PIXEL_CHECKS;
+    double all = 0, checks_cost = 0, first = 0, point, step;
 
     if (end == NULL)
         return tc_no_memory(err, "the items");
@@ -66,14 +66,15 @@ static tc_status choose_looks(val_verifier *v, tc_err *err)
         const double bytes = (item->bits == 16 ? 2.0 : 1.0) * item->channels + (item->n_masks > 0) +
                              2 * (item->n_labels > 0);
 
-        looks_cost +=
+        checks_cost +=
             work.plan.flops * (reading_flops * bytes * (double)item->nx * item->ny * item->nz +
                                pixels_share(unit->analysis, &work) * work.plan.flops);
         end[i] = all += work.plan.flops;
     }
     v->small = all < few_flops;
-    /* Checking one item in each stretch of `step` operations costs looks_cost / step on average. */
-    step = all / fmax(floor(look_budget * all * all / looks_cost), 1);
+    /* Checking one item in each stretch of `step` operations costs checks_cost / step on average.
+     */
+    step = all / fmax(floor(pixels_budget * all * all / checks_cost), 1);
     point = step * 0x1p-64 * (double)tc_random(&random);
     for (size_t i = 0; i < n; i++) {
         const double start = i == 0 ? 0 : end[i - 1];
@@ -141,7 +142,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     if (v->chosen == NULL || v->looked_at == NULL)
         return tc_no_memory(err, "the items");
     if (!options->blind)
-        return_if_error(choose_looks(v, err));
+        return_if_error(choose_pixel_checks(v, err));
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
     v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;

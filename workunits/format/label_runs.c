@@ -129,15 +129,15 @@ void wu_run_writer_close(wu_run_writer **writer)
 /* --- reading --------------------------------------------------------------------------------- */
 
 /* The header of a picture, and the offset in the file at which its runs begin. */
-typedef struct place {
+typedef struct picture_place {
     head head;
     uint64_t at;
-} place;
+} picture_place;
 
 struct wu_run_reader {
     int fd;
     size_t n, room;
-    place *places;
+    picture_place *places;
 };
 
 static bool is_head(const head *h)
@@ -157,18 +157,18 @@ wu_run_reader *wu_run_reader_open(const char *path)
     if (tc_open_regular(path, &r->fd, &size, NULL) != TC_OK)
         wu_run_reader_close(&r);
     for (uint64_t at = 0; r != NULL && tc_read_all_at(r->fd, at, &h, sizeof h) && is_head(&h);) {
-        place *const grown = tc_array_grow(r->places, r->n, &r->room, sizeof *grown);
+        picture_place *const grown = tc_array_grow(r->places, r->n, &r->room, sizeof *grown);
         if (grown == NULL)
             break;
         r->places = grown;
-        r->places[r->n++] = (place){ h, at + sizeof h };
+        r->places[r->n++] = (picture_place){ h, at + sizeof h };
         at += sizeof h + (uint64_t)h.n * sizeof(wu_label_run);
     }
     return r;
 }
 
 /* Reads the runs of a picture. NULL: they are damaged, or there is no memory. */
-static wu_label_run *load_runs(const wu_run_reader *r, const place *p)
+static wu_label_run *load_runs(const wu_run_reader *r, const picture_place *p)
 {
     const size_t bytes = p->head.n * sizeof(wu_label_run);
     wu_label_run *const runs = malloc(bytes + 1);

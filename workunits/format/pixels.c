@@ -293,7 +293,7 @@ uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes)
 
 /* Allocates the memory for the item's n pixels, mask and labels. The products do not overflow,
  * since sizes were checked against WU_MAX_SIDE and WU_MAX_VOXELS when the job was read. */
-static tc_status make_room(loader *l, size_t n, tc_err *err)
+static tc_status allocate_pixels(loader *l, size_t n, tc_err *err)
 {
     const wu_item *const item = l->item;
     l->image = os_zeroed(n * (item->bits / 8) * (uses_colour_buffer(l) ? 1 : item->channels));
@@ -323,7 +323,7 @@ static tc_status load_pixels(loader *l, tc_err *err)
 {
     const wu_item *const item = l->item;
     const size_t n = (size_t)item->nx * item->ny * item->nz;
-    return_if_error(make_room(l, n, err));
+    return_if_error(allocate_pixels(l, n, err));
     return_if_error(add_pieces(l, IMAGE, item->images, 0, item->n_images, err));
     return_if_error(add_pieces(l, MASK, item->masks, 0, item->n_masks, err));
     return_if_error(add_pieces(l, LABELS, item->labels, 0, item->n_labels, err));

@@ -616,18 +616,18 @@ typedef struct png_writer {
     size_t row, pixel; /* bytes of a row, and of a pixel */
     wu_row_deflater *rows;
     z_stream z;
-    unsigned char *samples[2];    /* a row, and the one above it, in PNG's byte order */
+    unsigned char *samples[2];    /* the current row, and the row above it, in PNG's byte order */
     unsigned char *candidates[2]; /* the row filtered in two ways */
-    unsigned char *filtered;      /* [WINDOW + room]: from WINDOW on, n bytes to be compressed; the
-                                     `before`      bytes in front of them are compressed already */
+    unsigned char *filtered;      /* [WINDOW + room] from WINDOW on, n bytes to be compressed; the
+ `before` bytes in front of them were compressed already */
     size_t before, n, room;
-    unsigned char *deflated; /* [WU_ROWS_ROOM(room)] and a few bytes more: compressed bytes */
+    unsigned char *deflated; /* compressed bytes, with room for WU_ROWS_ROOM(room) and a few more */
     uLong sum;               /* Adler-32 of the filtered bytes */
 } png_writer;
 
 enum { WINDOW = 1 << 15 }; /* bytes of deflate's window */
 
-static tc_status put_bytes(png_writer *w, const void *data, size_t n)
+static tc_status write_bytes(png_writer *w, const void *data, size_t n)
 {
     errno = 0;
     return n == 0 || w->write(w->user, data, n) == 0
@@ -636,15 +636,15 @@ static tc_status put_bytes(png_writer *w, const void *data, size_t n)
                          errno != 0 ? strerror(errno) : "");
 }
 
-static tc_status put_chunk(png_writer *w, const char kind[4], const void *data, size_t n)
+static tc_status write_chunk(png_writer *w, const char kind[4], const void *data, size_t n)
 {
     unsigned char head[8], end[4];
     put_number(head, (uint32_t)n);
     memcpy(head + 4, kind, 4);
     put_number(end, tc_crc32(tc_crc32(0, head + 4, 4), data, n));
-    return_if_error(put_bytes(w, head, sizeof head));
-    return_if_error(put_bytes(w, data, n));
-    return put_bytes(w, end, sizeof end);
+    return_if_error(write_bytes(w, head, sizeof head));
+    return_if_error(write_bytes(w, data, n));
+    return write_bytes(w, end, sizeof end);
 }
 
 /* --- filters --------------------------------------------------------------------------------- */
@@ -654,7 +654,7 @@ static tc_status put_chunk(png_writer *w, const char kind[4], const void *data, 
 static uint64_t subtract_row(const unsigned char *row, const unsigned char *from, size_t n,
                              unsigned char *out)
 {
-    enum { MOST = 128 }; /* number of vectors whose sums fit in 16 bits */
+    enum { MOST = 128 }; /* the most vectors whose sums fit into 16 bits */
     uint64_t total = 0;
     size_t i = 0;
     while (n - i >= LANES) {
@@ -701,7 +701,7 @@ static void filter_row(png_writer *w, const unsigned char *samples)
         memcpy(to + 1, row, w->row);
         return;
     }
-    /* The bytes before the row are zeros. */
+    /* The AHEAD bytes before the row are zeros. */
     const uint64_t left = subtract_row(row, row - w->pixel, w->row, w->candidates[0]),
                    up = subtract_row(row, above, w->row, w->candidates[1]);
     to[0] = left <= up ? SUB : UP;
@@ -749,7 +749,7 @@ static tc_status put_filtered(png_writer *w, bool first, bool last)
     w->before = w->n < WINDOW ? w->n : WINDOW;
     memcpy(at - w->before, at + w->n - w->before, w->before);
     w->n = 0;
-    return n > 0 ? put_chunk(w, "IDAT", to, n) : TC_OK;
+    return n > 0 ? write_chunk(w, "IDAT", to, n) : TC_OK;
 }
 
 static tc_status make_deflater(png_writer *w)
@@ -772,8 +772,8 @@ static tc_status write_all(png_writer *w, const unsigned char *pixels)
                                h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB };
     put_number(head, h->width);
     put_number(head + 4, h->height);
-    return_if_error(put_bytes(w, signature, sizeof signature));
-    return_if_error(put_chunk(w, "IHDR", head, sizeof head));
+    return_if_error(write_bytes(w, signature, sizeof signature));
+    return_if_error(write_chunk(w, "IHDR", head, sizeof head));
     for (uint32_t y = 0, first = 0; y < h->height; y++) {
         filter_row(w, pixels + y * w->row);
         if (y + 1 == h->height || w->room - w->n <= w->row) {
@@ -781,7 +781,7 @@ static tc_status write_all(png_writer *w, const unsigned char *pixels)
             first = y + 1;
         }
     }
-    return put_chunk(w, "IEND", "", 0);
+    return write_chunk(w, "IEND", "", 0);
 }
 
 static size_t bytes_of_row(const wu_png_info *info)

@@ -118,8 +118,7 @@ typedef struct pack_options {
     const char *params_file;
     double spacing[3]; /* --spacing: z, y, x in micrometres; x 0: it was not given; z 0: only y and
                           x were given; z -1: one number was given for both y and x */
-    double
-        scale[2]; /* --scale: the samples that become black and white; if equal, it was not given */
+    double scale[2];   /* --scale: samples that become black and white; equal: not given */
     const char *channel, *stain, *stains;
     const char *mask, *labels, *names, *suggested;
     bool stacks, recursive, skip_bad, defaults, suggest;
@@ -287,22 +286,23 @@ static bool is_parameter(const char *key)
  * program's name for --spacing, the message says what to write instead. */
 static tc_status explain_unknown(void *to, const char *message, tc_err *err)
 {
-    static const char begins[] = "unknown option \"--";
+    static const char beginning[] = "unknown option \"--";
     const tc_err cause = *err;
     char key[64] = "";
     (void)to;
     (void)message;
-    if (strncmp(cause.message, begins, strlen(begins)) != 0)
+    if (strncmp(cause.message, beginning, strlen(beginning)) != 0)
         return TC_USAGE;
-    const char *const at = cause.message + strlen(begins);
+    const char *const at = cause.message + strlen(beginning);
     const size_t n = strcspn(at, "=\""), m = strcspn(at, "\"");
     for (size_t i = 0; i < n && i + 1 < sizeof key; i++)
         key[i] = (char)(at[i] == '-' ? '_' : at[i]);
     if (is_parameter(key))
-        return tc_fail(err, TC_USAGE, "%s%.*s\": is a parameter: write --param %s%.*s", begins,
+        return tc_fail(err, TC_USAGE, "%s%.*s\": is a parameter: write --param %s%.*s", beginning,
                        (int)m, at, key, n < m ? (int)(m - n) : 6, n < m ? at + n : "=VALUE");
     if (strcmp(key, "pixel_size") == 0 || strcmp(key, "voxel_size") == 0)
-        return tc_fail(err, TC_USAGE, "%s%.*s\" (did you mean \"--spacing\"?)", begins, (int)n, at);
+        return tc_fail(err, TC_USAGE, "%s%.*s\" (did you mean \"--spacing\"?)", beginning, (int)n,
+                       at);
     return TC_USAGE;
 }
 

@@ -25,7 +25,7 @@ typedef struct jpeg_state {
     struct jpeg_progress_mgr progress;
     struct jpeg_source_mgr source;
     FILE *file;
-    bool begun; /* bytes of the file were read */
+    bool has_begun; /* bytes of the file were read */
     JOCTET bytes[SOURCE];
     jmp_buf jump;
     bool no_memory; /* libjpeg's error is that memory ran out */
@@ -94,14 +94,14 @@ static boolean fill_source(j_decompress_ptr jpeg)
 {
     jpeg_state *const state = jpeg->client_data;
     size_t n = fread(state->bytes, 1, SOURCE, state->file);
-    if (n == 0 && !state->begun)
+    if (n == 0 && !state->has_begun)
         ERREXIT(jpeg, JERR_INPUT_EMPTY);
     if (n == 0) {
         WARNMS(jpeg, JWRN_JPEG_EOF);
         state->bytes[n++] = 0xff;
         state->bytes[n++] = JPEG_EOI;
     }
-    state->begun = true;
+    state->has_begun = true;
     state->source.next_input_byte = state->bytes;
     state->source.bytes_in_buffer = n;
     return TRUE;

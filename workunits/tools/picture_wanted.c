@@ -221,7 +221,7 @@ tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels,
 /* --- the error for samples that need a scale ------------------------------------------------- */
 
 /* The type of the samples, for the message: "floating-point samples". */
-static const char *say_samples(const wu_samples *s)
+static const char *samples_in_words(const wu_samples *s)
 {
     return s->slope != 0                ? "samples with a slope"
            : s->type == WU_SAMPLE_FLOAT ? "floating-point samples"
@@ -252,7 +252,7 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
     return tc_fail(
         err, TC_BAD_INPUT,
         "%s: has %s, from %g to %g%s%s; --scale LO,HI says which values become black and white%s",
-        picture->path, say_samples(s), lo, hi, infinite ? ", and infinite ones" : "",
+        picture->path, samples_in_words(s), lo, hi, infinite ? ", and infinite ones" : "",
         lo == 0 && s->slope == 0 && s->type != WU_SAMPLE_FLOAT && s->bits >= 32
             ? ", as label pictures have, which objects takes as --labels"
             : "",

@@ -29,8 +29,9 @@ typedef struct panel {
                       the picture itself; owned; NULL: no picture */
 } panel;
 
-/* An item as the page shows it: each pixel of the page is a square of step x step pixels. */
-typedef struct shown {
+/* An item as the page shows it: each pixel of the page stands for step x step pixels of the item.
+ */
+typedef struct shown_item {
     const wu_report *r;
     size_t item;
     const wu_item *head;   /* the item in the work unit, or NULL */
@@ -42,7 +43,7 @@ typedef struct shown {
     uint8_t *bytes;  /* [sy][sx][3]: buffer for the picture being written */
     size_t n_panels;
     panel panels[MAX_PANELS + 1];
-} shown;
+} shown_item;
 
 /* --- the item and its panels ----------------------------------------------------------------- */
 
@@ -56,7 +57,7 @@ static bool has_points(const wu_report *r)
 
 /* Chooses the panels: one for an image; for a stack, evenly spaced slices and, if there are points,
  * a projection. */
-static void choose_panels(shown *s)
+static void choose_panels(shown_item *s)
 {
     const size_t room = ALL_PANELS / (s->r->n_items * s->r->n_variants);
     const uint32_t most = room > MAX_PANELS    ? MAX_PANELS
@@ -70,24 +71,24 @@ static void choose_panels(shown *s)
             n == s->nz ? i : (uint32_t)((2 * (uint64_t)i + 1) * s->nz / (2 * (uint64_t)n));
 }
 
-static void choose_step(shown *s)
+static void choose_step(shown_item *s)
 {
     s->step = wu_shrink_step(&s->info, s->r->n_items * s->r->n_variants * s->n_panels);
     s->sx = (s->nx + s->step - 1) / s->step;
     s->sy = (s->ny + s->step - 1) / s->step;
 }
 
-/* Returns a `shown` with the item's size and type, from the work unit or from a picture in the
- * result; nz is 0 if there is neither. */
-static shown shown_of(const wu_report *r, size_t item)
+/* Returns the item with its size and type, which are read from the work unit or from a picture in
+ * the result; nz is 0 if there is neither. */
+static shown_item shown_item_of(const wu_report *r, size_t item)
 {
     const wu_array_info *const info = wu_first_picture(r->file, item);
     const wu_thumbnail *const thumbnail = wu_report_thumbnail(r, item);
-    shown s = { .r = r,
-                .item = item,
-                .head = r->images != NULL ? &r->images->items[item] : NULL,
-                .channels = 1,
-                .hi = 255 };
+    shown_item s = { .r = r,
+                     .item = item,
+                     .head = r->images != NULL ? &r->images->items[item] : NULL,
+                     .channels = 1,
+                     .hi = 255 };
     if (s.head != NULL) {
         s.nx = s.head->nx;
         s.ny = s.head->ny;
@@ -104,9 +105,9 @@ static shown shown_of(const wu_report *r, size_t item)
     return s;
 }
 
-static tc_status load_item(wu_report *r, size_t item, shown *s, tc_err *err)
+static tc_status load_item(wu_report *r, size_t item, shown_item *s, tc_err *err)
 {
-    *s = shown_of(r, item);
+    *s = shown_item_of(r, item);
     if (s->nz == 0)
         return TC_OK;
     choose_panels(s);
@@ -117,7 +118,7 @@ static tc_status load_item(wu_report *r, size_t item, shown *s, tc_err *err)
 
 /* Sets *index to the item's array of the declared pictures `d` (labels, mask or map), and checks
  * its size. */
-static tc_status find_picture(const shown *s, const wu_declared *d, size_t *index, tc_err *err)
+static tc_status find_picture(const shown_item *s, const wu_declared *d, size_t *index, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
     return_if_error(wu_find_declared(file, d, file->item_names[s->item], index, err));
@@ -129,7 +130,7 @@ static tc_status find_picture(const shown *s, const wu_declared *d, size_t *inde
     return TC_OK;
 }
 
-static void unload_item(shown *s)
+static void unload_item(shown_item *s)
 {
     for (size_t i = 0; i < s->n_panels; i++)
         free(s->panels[i].samples);
@@ -138,7 +139,7 @@ static void unload_item(shown *s)
 
 /* The index of the voxel that represents pixel `at` of the page where values cannot be averaged:
  * the voxel in the middle of the pixel's square. */
-static size_t voxel_of(const shown *s, size_t at, uint32_t z)
+static size_t voxel_of(const shown_item *s, size_t at, uint32_t z)
 {
     const uint32_t x = (uint32_t)(at % s->sx) * s->step + s->step / 2,
                    y = (uint32_t)(at / s->sx) * s->step + s->step / 2;
@@ -147,19 +148,19 @@ static size_t voxel_of(const shown *s, size_t at, uint32_t z)
 
 /* --- the item's own picture ------------------------------------------------------------------ */
 
-static unsigned sample_at(const shown *s, const void *samples, size_t at)
+static unsigned sample_at(const shown_item *s, const void *samples, size_t at)
 {
     return s->head->bits == 16 ? ((const uint16_t *)samples)[at] : ((const uint8_t *)samples)[at];
 }
 
-static tc_status shrink_picture(const shown *s, const void *samples, panel *p, tc_err *err)
+static tc_status shrink_picture(const shown_item *s, const void *samples, panel *p, tc_err *err)
 {
     return wu_shrink(&s->info, s->step, samples, s->r->page->path, &p->samples, err);
 }
 
 /* Sets the samples of all panels, from the picture that pack kept, or by reading the work unit
  * slice by slice. */
-static tc_status load_panels(shown *s, tc_err *err)
+static tc_status load_panels(shown_item *s, tc_err *err)
 {
     const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
     panel *const projected = s->panels[0].projected ? &s->panels[0] : NULL;
@@ -195,7 +196,7 @@ static tc_status load_panels(shown *s, tc_err *err)
 /* Chooses the sample values that are shown as black and white: 0 and 255, or, for 16 bits and for
  * dark pictures of 8 bits, the least sample and the one that 1 in 200 samples exceeds; a note on
  * the page then states both. */
-static tc_status choose_greys(shown *s, tc_err *err)
+static tc_status choose_greys(shown_item *s, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy * s->channels;
     uint64_t *const histogram = calloc(65536, sizeof *histogram), above = 0;
@@ -220,7 +221,7 @@ static tc_status choose_greys(shown *s, tc_err *err)
 }
 
 /* The brightness, 0 to 255, with which a sample is shown. */
-static uint8_t byte_of(const shown *s, unsigned sample)
+static uint8_t byte_of(const shown_item *s, unsigned sample)
 {
     const unsigned range = s->hi > s->lo ? s->hi - s->lo : 1,
                    over = sample < s->lo ? 0 : sample - s->lo,
@@ -229,7 +230,7 @@ static uint8_t byte_of(const shown *s, unsigned sample)
 }
 
 /* The brightness of pixel `at` of the page; without a picture, a light grey. */
-static uint8_t grey_of(const shown *s, const panel *p, size_t at)
+static uint8_t grey_of(const shown_item *s, const panel *p, size_t at)
 {
     unsigned sum = 0;
     if (p->samples == NULL)
@@ -240,7 +241,7 @@ static uint8_t grey_of(const shown *s, const panel *p, size_t at)
 }
 
 /* Writes s->bytes as an image of the class `layer`. */
-static tc_status put_image(shown *s, const char *layer, unsigned channels, tc_err *err)
+static tc_status put_image(shown_item *s, const char *layer, unsigned channels, tc_err *err)
 {
     wu_page *const page = s->r->page;
     wu_page_put(page, "<image class=%s width=\"%u\" height=\"%u\" href=\"", layer, s->sx * s->step,
@@ -251,7 +252,7 @@ static tc_status put_image(shown *s, const char *layer, unsigned channels, tc_er
     return status;
 }
 
-static tc_status put_picture(shown *s, const panel *p, tc_err *err)
+static tc_status put_picture(shown_item *s, const panel *p, tc_err *err)
 {
     for (size_t i = 0; p->samples != NULL && i < (size_t)s->sx * s->sy * s->channels; i++)
         s->bytes[i] = byte_of(s, sample_at(s, p->samples, i));
@@ -262,7 +263,7 @@ static tc_status put_picture(shown *s, const panel *p, tc_err *err)
 
 /* State of writing an outline as an SVG path. */
 typedef struct pen {
-    const shown *s;
+    const shown_item *s;
     int64_t x, y;   /* the end of the path, in the item's pixels; x < 0: the path is empty */
     char text[512]; /* the first n bytes are not written to the page yet */
     size_t n;
@@ -292,7 +293,7 @@ static int64_t item_pixel(int64_t at, uint32_t step, uint32_t n)
     return at * step < n ? at * step : n;
 }
 
-/* Continues the path to a corner: a wu_corner for wu_outline_follow. */
+/* Continues the path to a corner. A wu_corner function; user: a pen. */
 static void draw_to(void *user, int64_t x, int64_t y)
 {
     pen *const p = user;
@@ -309,7 +310,7 @@ static void draw_to(void *user, int64_t x, int64_t y)
 }
 
 /* Writes the outline that begins at pixel `at` of the page. */
-static void put_outline(const shown *s, const wu_label_grid *g, size_t at)
+static void put_outline_path(const shown_item *s, const wu_label_grid *g, size_t at)
 {
     pen p = { .s = s, .x = -1, .y = -1 };
     const uint32_t label = g->label[at];
@@ -321,9 +322,11 @@ static void put_outline(const shown *s, const wu_label_grid *g, size_t at)
 }
 
 /* Writes each region's number at its centroid, unless there are too many regions. */
-static tc_status put_numbers(const shown *s, const wu_label_grid *g, tc_err *err)
+static tc_status put_numbers(const shown_item *s, const wu_label_grid *g, tc_err *err)
 {
-    enum { ROOM = 4 * MAX_NUMBERS }; /* slots of the hash table of regions (open addressing) */
+    enum {
+        ROOM = 4 * MAX_NUMBERS
+    }; /* slots of the hash table of regions, which uses open addressing */
     struct {
         uint32_t label;
         uint64_t x, y, n;
@@ -372,7 +375,7 @@ typedef struct layer {
 
 /* Writes the outlines of panel k, from the top down until its share of the page's bytes is used up.
  */
-static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
+static tc_status put_outlines(shown_item *s, const layer *l, size_t k, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
     wu_page *const page = s->r->page;
@@ -387,7 +390,7 @@ static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
     wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one", l->table);
     for (bool full = false; i < n && !full; i++)
         if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx))) {
-            put_outline(s, &g, i);
+            put_outline_path(s, &g, i);
             /* tested only sometimes, since ftell is a system call */
             full = ++drawn % 64 == 0 && ftell(page->file) - start >= room;
         }
@@ -403,7 +406,7 @@ static tc_status put_outlines(shown *s, const layer *l, size_t k, tc_err *err)
 /* --- points, scale --------------------------------------------------------------------------- */
 
 /* The greatest width of a figure in pixels of the screen. */
-static double widest(const shown *s)
+static double widest(const shown_item *s)
 {
     enum {
         ENLARGED = 4, /* most pixels of the screen per pixel of the picture */
@@ -414,7 +417,7 @@ static double widest(const shown *s)
 
 /* Sets `radii` to the radius with which the analysis searched for points, in pixels along z, y and
  * x; 0: the analysis has no radius. */
-static void find_radii(const shown *s, double radii[3])
+static void find_radii(const shown_item *s, double radii[3])
 {
     const double radius =
         s->r->radii != NULL
@@ -428,7 +431,7 @@ static void find_radii(const shown *s, double radii[3])
 /* Writes the item's points as circles with the radius of find_radii; in a slice of a stack, as the
  * sections of balls with this radius. Without a radius, the points nearest to the slice are dots.
  */
-static void put_points(const shown *s, const panel *p)
+static void put_points(const shown_item *s, const panel *p)
 {
     const wu_report *const r = s->r;
     const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
@@ -460,7 +463,7 @@ static void put_points(const shown *s, const panel *p)
 }
 
 /* The font size of the texts of a figure, in pixels of the picture. */
-static double font_size(const shown *s)
+static double font_size(const shown_item *s)
 {
     enum { LEAST = 20 }; /* pixels of the screen */
     const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
@@ -469,7 +472,7 @@ static double font_size(const shown *s)
 
 /* The height, in pixels of the picture, of the strip for the scale bar below the picture; 0: the
  * size of a pixel is not known. */
-static double scale_height(const shown *s)
+static double scale_height(const shown_item *s)
 {
     const bool known = s->head != NULL && (s->head->has_spacing || s->head->has_pixel);
     return known ? font_size(s) : 0;
@@ -477,7 +480,7 @@ static double scale_height(const shown *s)
 
 /* Writes a scale bar. Its length is the largest of 1, 2 or 5 times a power of ten micrometres that
  * is at most a quarter of the width. */
-static void put_scale(const shown *s)
+static void put_scale(const shown_item *s)
 {
     const double high = scale_height(s);
     if (high == 0)
@@ -497,19 +500,19 @@ static void put_scale(const shown *s)
 
 /* For a stack, begins a group of figures of which the page shows one at a time, chosen by a slider.
  */
-static void begin_stack(const shown *s)
+static void begin_stack(const shown_item *s)
 {
     if (s->nz > 1)
         wu_page_put(s->r->page, "<div class=stack>\n");
 }
 
-static void end_stack(const shown *s)
+static void end_stack(const shown_item *s)
 {
     if (s->nz > 1)
         wu_page_put(s->r->page, "</div>\n");
 }
 
-static void begin_figure(const shown *s, const char *title)
+static void begin_figure(const shown_item *s, const char *title)
 {
     wu_page_put(s->r->page,
                 "<figure style=\"max-width:%.0fpx\"><svg viewBox=\"0 0 %u %.6g\" "
@@ -519,7 +522,7 @@ static void begin_figure(const shown *s, const char *title)
     wu_page_put(s->r->page, "\">");
 }
 
-static void end_figure(const shown *s, const panel *p, const char *title)
+static void end_figure(const shown_item *s, const panel *p, const char *title)
 {
     if (s->nz > 1 || title[0] != '\0') {
         wu_page_put(s->r->page, "<figcaption>");
@@ -549,7 +552,7 @@ static size_t table_of_keys(const wu_report *r)
     return r->tables->n;
 }
 
-static tc_status add_layer(const shown *s, layers *l, bool labels, size_t table, tc_err *err)
+static tc_status add_layer(const shown_item *s, layers *l, bool labels, size_t table, tc_err *err)
 {
     layer *const to = &l->all[l->n++];
     *to = (layer){ labels, table, calloc(s->n_panels * s->sx * s->sy, sizeof *to->grid) };
@@ -557,7 +560,7 @@ static tc_status add_layer(const shown *s, layers *l, bool labels, size_t table,
 }
 
 /* Adds the labels of the work unit as a layer, if it has any. */
-static tc_status load_own_labels(const shown *s, layers *l, tc_err *err)
+static tc_status load_own_labels(const shown_item *s, layers *l, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
     wu_pixels pixels;
@@ -591,7 +594,7 @@ void wu_sample_row(const wu_sample_grid *to, uint32_t y, const void *row, bool l
     }
 }
 
-static wu_sample_grid sampling_of(const shown *s, uint32_t *grid)
+static wu_sample_grid sampling_of(const shown_item *s, uint32_t *grid)
 {
     return (wu_sample_grid){ s->nx, s->ny, s->step, s->sx, s->sy, grid };
 }
@@ -599,7 +602,7 @@ static wu_sample_grid sampling_of(const shown *s, uint32_t *grid)
 wu_sample_grid wu_report_sample_grid(const wu_report *r, size_t item)
 {
     assert(item < r->n_items);
-    shown s = shown_of(r, item);
+    shown_item s = shown_item_of(r, item);
     if (s.nz != 1)
         return (wu_sample_grid){ .sx = 0 };
     choose_panels(&s);
@@ -608,7 +611,7 @@ wu_sample_grid wu_report_sample_grid(const wu_report *r, size_t item)
 }
 
 /* Samples the array `index` of the result into the layer's grid, reading some rows at a time. */
-static tc_status load_rows(const shown *s, const layer *l, size_t index, tc_err *err)
+static tc_status load_rows(const shown_item *s, const layer *l, size_t index, tc_err *err)
 {
     const size_t bytes = (size_t)s->nx * (l->labels ? sizeof(uint32_t) : 1);
     const uint32_t most = (uint32_t)(((size_t)1 << 18) / bytes + 1);
@@ -641,7 +644,7 @@ static void fill_from_kept(wu_outlines *kept, uint32_t *grid)
     kept->runs = NULL;
 }
 
-static tc_status load_layers(const shown *s, layers *l, tc_err *err)
+static tc_status load_layers(const shown_item *s, layers *l, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
     /* One more for the labels of the work unit. */
@@ -673,17 +676,17 @@ static void free_layers(layers *l)
 
 /* State of load_parts, which decodes the work unit's picture (part 0) and the result's layers (part
  * 1) at the same time. */
-typedef struct loading {
-    shown *s;
+typedef struct load_call {
+    shown_item *s;
     layers *l;
     tc_status status[2];
     tc_err err[2];
-} loading;
+} load_call;
 
-/* Loads part 0 or 1. A function for an_pool_run; user: a `loading`. */
+/* Loads part 0 or 1. A function for an_pool_run; user: a `load_call`. */
 static void load_part(void *user, unsigned thread, size_t part)
 {
-    loading *const d = user;
+    load_call *const d = user;
     (void)thread;
     if (part == 1)
         d->status[1] = load_layers(d->s, d->l, &d->err[1]);
@@ -691,10 +694,10 @@ static void load_part(void *user, unsigned thread, size_t part)
         d->status[0] = load_panels(d->s, &d->err[0]);
 }
 
-static tc_status load_parts(shown *s, layers *l, tc_err *err)
+static tc_status load_parts(shown_item *s, layers *l, tc_err *err)
 {
     const uint64_t worth_a_thread = 1 << 20, n = (uint64_t)s->nx * s->ny * s->nz;
-    loading d = { .s = s, .l = l };
+    load_call d = { .s = s, .l = l };
     an_pool *pool = NULL;
     const tc_status status =
         an_pool_create(n > worth_a_thread && os_processors() > 1 ? 2 : 1, &pool, err);
@@ -707,7 +710,7 @@ static tc_status load_parts(shown *s, layers *l, tc_err *err)
                                     : tc_fail(err, d.status[first], "%s", d.err[first].message);
 }
 
-static tc_status put_panels(shown *s, const layers *l, tc_err *err)
+static tc_status put_panels(shown_item *s, const layers *l, tc_err *err)
 {
     begin_stack(s);
     for (size_t k = 0; k < s->n_panels; k++) {
@@ -741,7 +744,8 @@ static void put_bar(wu_page *page, double least, double most)
 }
 
 /* Fills s->bytes with the map's colours where it is finite, else with the picture's greys. */
-static void colour_panel(shown *s, const panel *p, const float *values, double least, double most)
+static void colour_panel(shown_item *s, const panel *p, const float *values, double least,
+                         double most)
 {
     for (size_t i = 0; i < (size_t)s->sx * s->sy; i++) {
         const double value = (double)values[voxel_of(s, i, p->z)];
@@ -756,7 +760,7 @@ static void colour_panel(shown *s, const panel *p, const float *values, double l
 }
 
 /* Writes a figure for each slice of a map. */
-static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
+static tc_status put_map(shown_item *s, const wu_declared *d, tc_err *err)
 {
     double least = INFINITY, most = -INFINITY;
     TC_AUTOFREE void *data = NULL;
@@ -788,7 +792,7 @@ static tc_status put_map(shown *s, const wu_declared *d, tc_err *err)
 tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
 {
     assert(item < r->n_items && r->n_variants >= 1);
-    TC_AUTO(unload_item) shown s;
+    TC_AUTO(unload_item) shown_item s;
     TC_AUTO(free_layers) layers l = { 0, NULL };
     return_if_error(load_item(r, item, &s, err));
     if (s.n_panels == 0)

@@ -45,12 +45,12 @@ typedef struct wu_summary {
                           the border cuts it; -1: there is none */
     unsigned power;    /* 2: sizes are areas, 3: volumes, 0: no diameter is shown */
     char length[16];   /* the unit of diameters */
-    object_stats *of_items; /* [file->n_items] statistics of each image */
-    object_stats all;       /* statistics of all images together; count and at_border are not set */
-    size_t n_groups;        /* 1: there are no groups to compare, or each image has its own */
-    group *groups;          /* [file->n_items], of which n_groups are used */
-    object_stats *of_groups; /* [file->n_items] statistics of each group; n_groups are used */
-    size_t *group_index;     /* [file->n_items] index of each image's group */
+    object_stats *item_stats; /* [file->n_items] statistics of each image */
+    object_stats all; /* statistics of all images together; count and at_border are not set */
+    size_t n_groups;  /* 1: there are no groups to compare, or each image has its own */
+    group *groups;    /* [file->n_items], of which n_groups are used */
+    object_stats *group_stats; /* [file->n_items] statistics of each group; n_groups are used */
+    size_t *group_index;       /* [file->n_items] index of each image's group */
     size_t shared; /* length of the folder name with which the sources of all images begin */
     bool grouped;  /* some images lie in a folder below the shared one: the table has a column
                       with these folders */
@@ -171,9 +171,9 @@ static tc_status find_groups(summary *s, tc_err *err)
     enum { MOST = 100 }; /* the most groups */
     const size_t n = s->r->file->n_items;
     s->groups = calloc(n + 1, sizeof *s->groups);
-    s->of_groups = calloc(n + 1, sizeof *s->of_groups);
+    s->group_stats = calloc(n + 1, sizeof *s->group_stats);
     s->group_index = calloc(n + 1, sizeof *s->group_index);
-    if (s->groups == NULL || s->of_groups == NULL || s->group_index == NULL)
+    if (s->groups == NULL || s->group_stats == NULL || s->group_index == NULL)
         return tc_no_memory(err, "images");
     for (size_t i = 0; i < n && s->n_groups <= MOST; i++) {
         char name[256], other[256];
@@ -270,12 +270,13 @@ static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_er
     tc_status status = wu_cursor_open(s->r->file, s->table, &cursor, err);
     while (wu_cursor_next(&cursor, &status, err)) {
         const double value = s->size < 0 ? NAN : wu_cursor_number(&cursor, (size_t)s->size);
-        s->of_items[cursor.item].rows++;
+        s->item_stats[cursor.item].rows++;
         if (isfinite(value))
             measures[(*n)++] =
                 (measure){ (uint32_t)cursor.item, (uint32_t)s->group_index[cursor.item], value };
         if (s->border >= 0)
-            s->of_items[cursor.item].at_border += wu_cursor_number(&cursor, (size_t)s->border) > 0;
+            s->item_stats[cursor.item].at_border +=
+                wu_cursor_number(&cursor, (size_t)s->border) > 0;
     }
     return status;
 }
@@ -290,7 +291,7 @@ static void find_quartiles(const summary *s, const measure *sorted, size_t n, ob
     }
 }
 
-static uint32_t item_of(const void *m)
+static uint32_t item_of_measure(const void *m)
 {
     return ((const measure *)m)->item;
 }
@@ -302,14 +303,15 @@ static uint32_t group_of_measure(const void *m)
 
 /* Sets the quartiles in of[k] from the measures whose key is k. The measures must be sorted by
  * their values; this function sorts them by key, stably. */
-static tc_status find_each(const summary *s, measure *measures, size_t n,
-                           uint32_t (*key)(const void *m), object_stats *of, tc_err *err)
+static tc_status find_quartiles_by_key(const summary *s, measure *measures, size_t n,
+                                       uint32_t (*key)(const void *m), object_stats *stats,
+                                       tc_err *err)
 {
     return_if_error(tc_sort_by_key(measures, n, sizeof *measures, key, NULL, NULL, err));
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i; end < n && key(&measures[end]) == key(&measures[i]);)
             end++;
-        find_quartiles(s, &measures[i], end - i, &of[key(&measures[i])]);
+        find_quartiles(s, &measures[i], end - i, &stats[key(&measures[i])]);
     }
     return TC_OK;
 }
@@ -324,12 +326,13 @@ static tc_status find_sizes(summary *s, tc_err *err)
     size_t n = 0;
     return_if_error(measures == NULL ? tc_no_memory(err, s->table->name)
                                      : read_rows(s, measures, &n, err));
-    /* The sorts by group, and then by item, are stable: one sort by values is enough. */
+    /* The measures need to be sorted by value only once, since the sorts by group and by item,
+     * which follow, are stable. */
     return_if_error(tc_sort(measures, n, sizeof *measures, by_measure, NULL, err));
     if (n > 0)
         find_quartiles(s, measures, n, &s->all);
-    return_if_error(find_each(s, measures, n, group_of_measure, s->of_groups, err));
-    return find_each(s, measures, n, item_of, s->of_items, err);
+    return_if_error(find_quartiles_by_key(s, measures, n, group_of_measure, s->group_stats, err));
+    return find_quartiles_by_key(s, measures, n, item_of_measure, s->item_stats, err);
 }
 
 /* Sets the count of each image: from the analysis' own column, or else the number of rows. */
@@ -339,12 +342,12 @@ static tc_status find_counts(const summary *s, tc_err *err)
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
     column = column < 0 ? wu_report_find_column(s->per_image, s->table->name) : column;
     for (size_t i = 0; i < s->r->file->n_items; i++)
-        s->of_items[i].count = (double)s->of_items[i].rows;
+        s->item_stats[i].count = (double)s->item_stats[i].rows;
     if (column < 0)
         return TC_OK;
     tc_status status = wu_cursor_open(s->r->file, s->per_image, &cursor, err);
     while (wu_cursor_next(&cursor, &status, err))
-        s->of_items[cursor.item].count = wu_cursor_number(&cursor, (size_t)column);
+        s->item_stats[cursor.item].count = wu_cursor_number(&cursor, (size_t)column);
     return status;
 }
 
@@ -357,21 +360,22 @@ static double median_of(double *values, size_t n)
 }
 
 /* Whether the image gets the mark "wrong?": what was found in it is most likely wrong. */
-static bool is_wrong(const summary *s, size_t item, const wu_count_doubt *seen)
+static bool is_wrong(const summary *s, size_t item, const wu_count_doubt *found_doubt)
 {
-    return seen->labels || seen->noise || seen->smooth || s->r->notes[item] != NULL ||
-           (seen->frame != NULL && seen->wide);
+    return found_doubt->labels || found_doubt->noise || found_doubt->smooth ||
+           s->r->notes[item] != NULL || (found_doubt->frame != NULL && found_doubt->wide);
 }
 
 /* Computes for each group the sums and the quartiles of its images' counts, and the medians over
  * the images that are not wrong, with which find_mark compares each image. */
-static tc_status find_usual(const summary *s, const wu_count_doubt *seen, tc_err *err)
+static tc_status find_group_medians(const summary *s, const wu_count_doubt *found_doubt,
+                                    tc_err *err)
 {
     const size_t n = s->r->file->n_items;
     TC_AUTOFREE double *const counts = malloc(n * sizeof *counts + 1);
     TC_AUTOFREE double *const sizes = malloc(n * sizeof *sizes + 1);
-    TC_AUTOFREE double *const right = malloc(n * sizeof *right + 1);
-    if (counts == NULL || sizes == NULL || right == NULL)
+    TC_AUTOFREE double *const right_counts = malloc(n * sizeof *right_counts + 1);
+    if (counts == NULL || sizes == NULL || right_counts == NULL)
         return tc_no_memory(err, "images");
     for (size_t g = 0; g < s->n_groups; g++) {
         group *const current = &s->groups[g];
@@ -379,21 +383,21 @@ static tc_status find_usual(const summary *s, const wu_count_doubt *seen, tc_err
         for (size_t i = 0; i < n; i++) {
             if (s->group_index[i] != g)
                 continue;
-            counts[c++] = s->of_items[i].count;
-            s->of_groups[g].count += s->of_items[i].count;
-            s->of_groups[g].at_border += s->of_items[i].at_border;
-            if (is_wrong(s, i, &seen[i])) {
+            counts[c++] = s->item_stats[i].count;
+            s->group_stats[g].count += s->item_stats[i].count;
+            s->group_stats[g].at_border += s->item_stats[i].at_border;
+            if (is_wrong(s, i, &found_doubt[i])) {
                 current->wrong++;
                 continue;
             }
-            right[m++] = s->of_items[i].count;
-            if (s->of_items[i].measured > 0)
-                sizes[k++] = s->of_items[i].quartile[1];
+            right_counts[m++] = s->item_stats[i].count;
+            if (s->item_stats[i].measured > 0)
+                sizes[k++] = s->item_stats[i].quartile[1];
         }
-        current->usual_count = median_of(right, m);
+        current->usual_count = median_of(right_counts, m);
         qsort(counts, c, sizeof *counts, by_value);
         for (int q = 0; q < 3; q++)
-            s->of_groups[g].counts[q] = quantile(counts, c, sizeof *counts, (q + 1) * 0.25, 0);
+            s->group_stats[g].counts[q] = quantile(counts, c, sizeof *counts, (q + 1) * 0.25, 0);
         current->usual_size = median_of(sizes, k);
     }
     return TC_OK;
@@ -413,12 +417,13 @@ static void find_length(summary *s)
     wu_report_unit_text(length, s->length, sizeof s->length);
 }
 
-/* Finds the tables, the groups, and the counts and sizes. */
+/* Fills the summary except the marks: finds the tables and groups, and computes counts and sizes.
+ */
 static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
 {
     *s = (summary){ .r = r, .size = -1, .border = -1 };
-    s->of_items = calloc(r->file->n_items + 1, sizeof *s->of_items);
-    if (s->of_items == NULL)
+    s->item_stats = calloc(r->file->n_items + 1, sizeof *s->item_stats);
+    if (s->item_stats == NULL)
         return tc_no_memory(err, "images");
     for (size_t i = r->tables->n; i-- > 0;) {
         const wu_table *const t = &r->tables->tables[i];
@@ -445,9 +450,9 @@ void wu_report_free_summary(wu_report *r)
     if (s == NULL)
         return;
     free(s->groups);
-    free(s->of_groups);
+    free(s->group_stats);
     free(s->group_index);
-    free(s->of_items);
+    free(s->item_stats);
     free(s);
 }
 
@@ -535,11 +540,12 @@ static bool has_doubt(const summary *s)
 
 /* Whether the frame around the field was counted as a cell: the polarity of cells is the frame's.
  */
-static bool is_frame_counted(const summary *s, const wu_count_doubt *seen)
+static bool is_frame_counted(const summary *s, const wu_count_doubt *found_doubt)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(s->r->file->npz), "parameters");
     const char *const polarity = json_string_value(json_object_get(parameters, "polarity"));
-    return seen->frame != NULL && polarity != NULL && strcmp(polarity, seen->frame) == 0;
+    return found_doubt->frame != NULL && polarity != NULL &&
+           strcmp(polarity, found_doubt->frame) == 0;
 }
 
 /* Whether the parameter "smooth" is 2 or more, or does not exist. */
@@ -559,27 +565,26 @@ static const char *lower_threshold(const summary *s)
                : "try another --param threshold";
 }
 
-/* Sets the mark of an image, and as its reason the first one below that applies. stopped: the
- * analysis ran out of iterations before it converged. doubt: the text that find_doubt set. */
-static void find_mark(const summary *s, size_t item, bool stopped, const wu_count_doubt *seen,
-                      const char *doubt, wu_mark *mark)
+/* Sets the mark of an image. Its reason is the first one below that applies. stopped: the analysis
+ * ended by its limit of iterations, before it converged. doubt: the text from find_doubt. */
+static void find_mark(const summary *s, size_t item, bool stopped,
+                      const wu_count_doubt *found_doubt, const char *doubt, wu_mark *mark)
 {
     enum {
-        ENOUGH = 8, /* number of uncut objects that is enough for statistics of sizes */
-        MANY =
-            20 /* with at least MANY objects, the mark's reason is noise, not the result's note */
+        ENOUGH = 8, /* the fewest uncut objects that allow statistics of sizes */
+        MANY = 20   /* from MANY objects on, noise is named as the reason, not the result's note */
     };
     char *const why = mark->why;
     const size_t size = sizeof mark->why;
-    const object_stats *const f = &s->of_items[item];
+    const object_stats *const f = &s->item_stats[item];
     const group *const others = &s->groups[s->group_index[item]];
     const char *const which = s->n_groups > 1 ? "its group" : "all images";
     why[0] = '\0';
 
-    const bool noise_alone = seen->noise && (s->r->notes[item] == NULL || f->rows >= MANY);
+    const bool noise_alone = found_doubt->noise && (s->r->notes[item] == NULL || f->rows >= MANY);
     if (strcmp(doubt, same_grey) == 0)
         snprintf(why, size, "%s", same_grey);
-    else if (seen->labels)
+    else if (found_doubt->labels)
         snprintf(why, size,
                  "looks like a label picture, with a value for each of its objects: these are "
                  "measured by objects, which takes it as --labels");
@@ -588,29 +593,30 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_coun
                  "most of what was counted stands out no more than noise does: there may be no "
                  "%s in this picture%s",
                  wu_report_word(s->table), is_smooth(s) ? "" : "; if there are: --param smooth=2");
-    else if (seen->smooth)
+    else if (found_doubt->smooth)
         snprintf(why, size,
                  "nothing in this picture has an edge: grey values change only gradually, as with "
                  "uneven light; there may be no %s in it",
                  s->table != NULL ? wu_report_word(s->table) : "object");
-    else if (is_frame_counted(s, seen))
+    else if (is_frame_counted(s, found_doubt))
         snprintf(why, size,
                  "the frame of one grey value around the field was taken for %s: try --param "
                  "polarity=%s; if the field has %s %s, crop the picture, or give --mask",
-                 wu_report_word(s->table), strcmp(seen->frame, "dark") == 0 ? "bright" : "dark",
-                 seen->frame, wu_report_word(s->table));
-    else if (seen->frame != NULL && (seen->wide || s->r->notes[item] != NULL))
+                 wu_report_word(s->table),
+                 strcmp(found_doubt->frame, "dark") == 0 ? "bright" : "dark", found_doubt->frame,
+                 wu_report_word(s->table));
+    else if (found_doubt->frame != NULL && (found_doubt->wide || s->r->notes[item] != NULL))
         snprintf(why, size,
                  "a frame of one grey value surrounds the field, which hides the %s: crop the "
                  "picture, or give --mask",
                  wu_report_word(s->table));
     else if (s->r->notes[item] != NULL)
         snprintf(why, size, "%s", s->r->notes[item]);
-    else if (seen->wide)
+    else if (found_doubt->wide)
         snprintf(why, size,
                  "%s of a quarter of the picture were looked for: try another --param radius",
                  wu_report_word(s->table));
-    else if (seen->drawn)
+    else if (found_doubt->drawn)
         snprintf(why, size,
                  "some of what was counted has edges of a single pixel, as letters, scale bars and "
                  "hot pixels have: crop the picture, or give --mask");
@@ -626,7 +632,7 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_coun
         snprintf(why, size, "%s", s->r->suggestion->doubt);
     else if (s->r->suggestion != NULL && s->r->suggestion->each != NULL)
         snprintf(why, size, "%s", s->r->suggestion->each);
-    else if (seen->cubes)
+    else if (found_doubt->cubes)
         snprintf(why, size,
                  "voxels were taken for cubes, as their size is not known: --spacing Z,Y,X");
     else if (f->count > 3 * others->usual_count || f->count < others->usual_count / 3)
@@ -647,11 +653,12 @@ static void find_mark(const summary *s, size_t item, bool stopped, const wu_coun
                  "cells each: compare the outlines; --analysis voting, Cellpose or StarDist may "
                  "tell them apart",
                  s->r->outlined[item].several, s->r->outlined[item].n);
-    else if (seen->missed > 0)
+    else if (found_doubt->missed > 0)
         snprintf(why, size,
                  "%zu places as large as the %zu %s stand out, but less, and were not counted: %s",
-                 seen->missed, (size_t)f->rows, wu_report_word(s->table), lower_threshold(s));
-    mark->level = is_wrong(s, item, seen) ? 2 : why[0] != '\0';
+                 found_doubt->missed, (size_t)f->rows, wu_report_word(s->table),
+                 lower_threshold(s));
+    mark->level = is_wrong(s, item, found_doubt) ? 2 : why[0] != '\0';
     if (mark->level == 2 || f->rows < 8 || f->at_border * 2 <= f->rows)
         return;
     const size_t n = strlen(why);
@@ -819,10 +826,10 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
         wu_page_put(page, "</td>");
     }
     if (s->table != NULL)
-        wu_page_put(page, "<td class=n>%.0f</td>", s->of_items[item].count);
+        wu_page_put(page, "<td class=n>%.0f</td>", s->item_stats[item].count);
     wu_report_mark(page, &s->r->marks[item]);
     if (s->table != NULL)
-        put_found(s, &s->of_items[item]);
+        put_found(s, &s->item_stats[item]);
     for (size_t i = 0; i < n; i++) {
         const wu_array_info *info;
         const void *const value = wu_cursor_value(cursor, columns[i], &info);
@@ -851,7 +858,7 @@ static tc_status find_doubt(const summary *s, size_t item, const wu_count_doubt 
 }
 
 /* Sets s->excess to the median of the images of which it is known. */
-static tc_status find_excess(summary *s, const wu_count_doubt *seen, tc_err *err)
+static tc_status find_excess(summary *s, const wu_count_doubt *found_doubt, tc_err *err)
 {
     const size_t n = s->r->file->n_items;
     size_t known = 0;
@@ -859,8 +866,8 @@ static tc_status find_excess(summary *s, const wu_count_doubt *seen, tc_err *err
     if (values == NULL)
         return tc_no_memory(err, "images");
     for (size_t i = 0; i < n; i++)
-        if (seen[i].excess > 0 && !is_wrong(s, i, &seen[i]))
-            values[known++] = seen[i].excess;
+        if (found_doubt[i].excess > 0 && !is_wrong(s, i, &found_doubt[i]))
+            values[known++] = found_doubt[i].excess;
     qsort(values, known, sizeof *values, by_value);
     s->excess = known > 0 ? values[known / 2] : 0;
     return TC_OK;
@@ -887,21 +894,22 @@ static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
     char doubt[sizeof marks->why];
     size_t n_noise = 0;
-    TC_AUTOFREE wu_count_doubt *const seen = calloc(s->r->file->n_items + 1, sizeof *seen);
-    if (seen == NULL)
+    TC_AUTOFREE wu_count_doubt *const found_doubt =
+        calloc(s->r->file->n_items + 1, sizeof *found_doubt);
+    if (found_doubt == NULL)
         return tc_no_memory(err, "marks");
-    tc_status status = wu_report_find_noise(s->r, seen, err);
+    tc_status status = wu_report_find_noise(s->r, found_doubt, err);
     if (status == TC_OK && converged >= 0)
         status = wu_cursor_open(s->r->file, s->per_image, &cursor, err);
     while (converged >= 0 && wu_cursor_next(&cursor, &status, err))
         marks[cursor.item].level = wu_cursor_number(&cursor, (size_t)converged) == 0;
     return_if_error(status);
     if (s->table != NULL)
-        return_if_error(find_usual(s, seen, err));
+        return_if_error(find_group_medians(s, found_doubt, err));
     for (size_t i = 0; i < s->r->file->n_items; i++) {
-        return_if_error(find_doubt(s, i, &seen[i], n_ragged, doubt, sizeof doubt, err));
-        find_mark(s, i, marks[i].level == 1, &seen[i], doubt, &marks[i]);
-        n_noise += seen[i].noise;
+        return_if_error(find_doubt(s, i, &found_doubt[i], n_ragged, doubt, sizeof doubt, err));
+        find_mark(s, i, marks[i].level == 1, &found_doubt[i], doubt, &marks[i]);
+        n_noise += found_doubt[i].noise;
     }
     size_t wrong = 0;
     for (size_t g = 0; g < s->n_groups; g++)
@@ -910,7 +918,7 @@ static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err
         wu_note("%zu of %zu images are marked wrong?, and are in the sums of their groups: "
                 "marked_wrong in groups.csv",
                 wrong, s->r->file->n_items);
-    return_if_error(find_excess(s, seen, err));
+    return_if_error(find_excess(s, found_doubt, err));
     if (describe_excess(s, doubt, sizeof doubt) && s->r->n_variants == 1)
         wu_note("%s", doubt);
     if (n_noise > 0 && s->r->n_variants == 1)
@@ -930,7 +938,7 @@ tc_status wu_report_find_marks(wu_report *r, tc_err *err)
         return tc_no_memory(err, "marks");
     return_if_error(open_summary(r, s, err));
     for (size_t i = 0; i < r->n_items; i++)
-        counts[i] = s->table != NULL ? (size_t)s->of_items[i].rows : 0;
+        counts[i] = s->table != NULL ? (size_t)s->item_stats[i].rows : 0;
     return_if_error(wu_report_find_ragged(r, counts, err));
     return_if_error(find_marks(s, r->marks, &n_ragged, err));
     if (n_ragged > 0 && r->n_variants == 1)
@@ -994,11 +1002,11 @@ static void put_groups(const summary *s)
         wu_page_put(page, "<tr><td>");
         wu_page_text(page, name[0] != '\0' ? name : "(none)");
         wu_page_put(page, "</td><td class=n>%zu</td><td class=n>%.0f</td>", s->groups[g].images,
-                    s->of_groups[g].count);
+                    s->group_stats[g].count);
         const wu_mark mark = worst_mark(s, g, false);
         wu_report_mark(page, &mark);
-        put_quartiles(page, s->of_groups[g].counts, true);
-        put_found(s, &s->of_groups[g]);
+        put_quartiles(page, s->group_stats[g].counts, true);
+        put_found(s, &s->group_stats[g]);
         wu_page_put(page, "</tr>\n");
     }
     wu_page_put(page, "</tbody></table></div>\n");
@@ -1010,8 +1018,8 @@ static void put_variant(const summary *s, const char *name, bool first)
     wu_page *const page = s->r->page;
     object_stats all = s->all;
     for (size_t g = 0; g < s->n_groups; g++) {
-        all.count += s->of_groups[g].count;
-        all.at_border += s->of_groups[g].at_border;
+        all.count += s->group_stats[g].count;
+        all.at_border += s->group_stats[g].at_border;
     }
     if (first) {
         wu_page_put(page, "<div class=scroll><table class=images>\n<thead><tr><th>variant</th>");
@@ -1182,7 +1190,7 @@ bool wu_has_groups(wu_result_file *file, const wu_tables *tables)
         s.table = tables->tables[i].has_item ? &tables->tables[i] : s.table;
     const bool has = find_groups(&s, &err) == TC_OK && has_groups(&s);
     free(s.groups);
-    free(s.of_groups);
+    free(s.group_stats);
     free(s.group_index);
     return has;
 }
@@ -1239,7 +1247,7 @@ static tc_status write_groups(const summary *s, const char *folder, tc_err *err)
     for (size_t g = 0; status == TC_OK && g < s->n_groups; g++) {
         char name[256];
         group_of(s, s->groups[g].first, name, sizeof name);
-        put_group(s, name, &s->groups[g], &s->of_groups[g], &out);
+        put_group(s, name, &s->groups[g], &s->group_stats[g], &out);
         status = wu_csv_end_line(&out, err);
     }
     return wu_csv_close(&out, status, err);

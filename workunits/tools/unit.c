@@ -127,8 +127,8 @@ static json_t *job_json(const wu_unit *unit)
                      "parameters", unit->parameters, "items", items);
 }
 
-/* The fewest significant digits with which every number in job.json is read back exactly, so that
- * 0.29 is written as 0.29. */
+/* Returns the fewest significant digits with which every number in job.json is read back exactly:
+ * 0.29 is then written as 0.29. */
 static size_t real_precision(const wu_unit *unit)
 {
     json_t *numbers = json_pack("[O]", unit->parameters);
@@ -156,48 +156,49 @@ typedef struct strip {
     unsigned char *copy;   /* the PNG file, n_copy bytes, that the page was read from, if it can be
                               the   member unchanged; owned; or NULL */
     size_t n_copy;
-    size_t page; /* the index of its page in unit_writer.pages */
+    size_t page; /* index of the strip's page in unit_writer.pages */
 } strip;
 
 /* How a page of several strips is compressed. It is chosen once for all strips, since trying takes
  * time. */
 typedef struct page_effort {
-    wu_png_info png; /* the whole page; width 0: a page that is a single strip */
+    wu_png_info png; /* size and type of the whole page; width 0: the page is a single strip */
     wu_png_effort effort;
     tc_status status;
     tc_err err;
 } page_effort;
 
-/* The PNG that a thread has made of a strip. */
-typedef struct encoded {
+/* The PNG that a thread has made from a strip. */
+typedef struct encoded_strip {
     unsigned char *bytes; /* n bytes; room: bytes that are allocated */
     size_t n, room;
     tc_status status;
     tc_err err;
-} encoded;
+} encoded_strip;
 
 /* A picture that a thread has read while other threads read others (write_ahead). */
-typedef struct ahead {
+typedef struct ahead_picture {
     wu_page_reader reader;
     wu_picture_info info;
     tc_status status;
     tc_err err;
-} ahead;
+} ahead_picture;
 
 typedef struct unit_writer {
     const wu_unit *unit;
     wu_zip_writer *zip;
     an_pool *pool;
     unsigned threads;
-    ahead ahead[PAGES_A_THREAD *
-                MAX_THREADS]; /* pictures of items first_ahead, first_ahead + 1, ... */
+    ahead_picture ahead[PAGES_A_THREAD *
+                        MAX_THREADS]; /* pictures of items first_ahead, first_ahead + 1, ... */
     size_t first_ahead;
-    wu_page_buffer *pages;             /* [most_pages]; the first n_pages wait to be written */
-    page_effort *efforts;              /* [most_pages] */
+    wu_page_buffer
+        *pages; /* [most_pages] page buffers; the pages in the first n_pages wait to be written */
+    page_effort *efforts;              /* [most_pages] one for each page */
     size_t most_pages, n_pages, bytes; /* bytes: total size of the pages that wait */
-    strip *strips;         /* [n_strips] strips of the pages that wait, in the order of writing */
-    size_t n_strips, room; /* room: elements of `strips` that are allocated */
-    encoded *encoded;      /* [most_encoded] PNGs of strips `at`, at + 1, ... */
+    strip *strips;          /* [n_strips] strips of the pages that wait, in the order of writing */
+    size_t n_strips, room;  /* room: elements of `strips` that are allocated */
+    encoded_strip *encoded; /* [most_encoded] PNGs of strips `at`, at + 1, ... */
     size_t most_encoded, at;
     tc_err *err;
 } unit_writer;
@@ -206,7 +207,7 @@ typedef struct unit_writer {
  * there is no memory. */
 static int keep_bytes(void *user, const void *data, size_t n)
 {
-    encoded *const e = user;
+    encoded_strip *const e = user;
     if (n > e->room - e->n) {
         const size_t room = e->n + n + e->room / 2 + 4096;
         unsigned char *const more = realloc(e->bytes, room);
@@ -237,7 +238,7 @@ static void encode_strip(void *user, unsigned thread, size_t part)
 {
     const unit_writer *const w = user;
     const strip *const s = &w->strips[w->at + part];
-    encoded *const e = &w->encoded[part];
+    encoded_strip *const e = &w->encoded[part];
     (void)thread;
     e->n = 0;
     if (s->copy != NULL && wu_png_is_small(&s->png, s->pixels, s->n_copy)) {
@@ -257,7 +258,7 @@ static void encode_strip(void *user, unsigned thread, size_t part)
         e->status = tc_no_memory(&e->err, w->unit->shown);
 }
 
-static tc_status write_encoded(unit_writer *w, const strip *s, const encoded *e)
+static tc_status write_encoded(unit_writer *w, const strip *s, const encoded_strip *e)
 {
     if (e->status != TC_OK)
         return tc_fail(w->err, e->status, "%s", e->err.message);
@@ -426,7 +427,7 @@ static tc_status end_item(const unit_writer *w, size_t i)
 static void read_ahead(void *user, unsigned thread, size_t part)
 {
     unit_writer *const w = user;
-    ahead *const a = &w->ahead[part];
+    ahead_picture *const a = &w->ahead[part];
     (void)thread;
     a->reader = reader_of(w, &w->unit->items[w->first_ahead + part], WU_KIND_IMAGE);
     a->reader.defer_notes = true;
@@ -457,7 +458,7 @@ static tc_status write_ahead(unit_writer *w, size_t i, size_t n)
     w->first_ahead = i;
     an_pool_run(w->pool, read_ahead, w, n);
     for (size_t k = 0; k < n; k++) {
-        ahead *const a = &w->ahead[k];
+        ahead_picture *const a = &w->ahead[k];
         if (status == TC_OK && a->status != TC_OK)
             status = tc_fail(w->err, a->status, "%s", a->err.message);
         if (status == TC_OK)
