@@ -44,7 +44,7 @@ static tc_status refuse_difference(const val_items *v, const char *key, tc_err *
 }
 
 /* Returns an error that names the first parameter whose value differs from `want`. */
-static tc_status parameters_differ(const val_items *v, const json_t *want, const json_t *found,
+static tc_status refuse_parameters(const val_items *v, const json_t *want, const json_t *found,
                                    tc_err *err)
 {
     const char *key;
@@ -89,7 +89,7 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
         if (strcmp(key, "workunit") == 0)
             return refuse_unit(v, err);
         return strcmp(key, "parameters") == 0
-                   ? parameters_differ(v, value, json_object_get(json, key), err)
+                   ? refuse_parameters(v, value, json_object_get(json, key), err)
                    : refuse_difference(v, key, err);
     }
     if (json_object_size(json) != json_object_size(want))
@@ -240,11 +240,12 @@ static tc_status open_all_rows(val_items *v, tc_err *err)
  * items have the same number of own arrays. */
 static tc_status check_own(const val_items *v, tc_err *err)
 {
-    const bool any = v->n_rows < v->first.n;
+    const bool has_own_arrays = v->n_rows < v->first.n;
     size_t at = v->next_own;
     tc_status status = TC_OK;
 
-    for (size_t item = 0; any && status == TC_OK && item < v->unit->job->n_items; item++) {
+    for (size_t item = 0; has_own_arrays && status == TC_OK && item < v->unit->job->n_items;
+         item++) {
         wu_output out = { .n = 0 };
 
         status = compute_expected(v, item, &out, err);

@@ -107,7 +107,7 @@ enum { EXIT_NO_RETRY = 67 };
 
 /* --- the command line ------------------------------------------------------------------------ */
 
-static tc_status wrong_files(const command *c, int given, tc_err *err)
+static tc_status refuse_file_count(const command *c, int given, tc_err *err)
 {
     const int n = verbs[c->verb].n_files;
 
@@ -155,7 +155,7 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
     if (c->many && n_files > 0)
         return tc_fail(err, TC_USAGE, "%s: --many takes files from standard input alone", name);
     if (!c->many && n_files != verbs[c->verb].n_files)
-        return wrong_files(c, n_files, err);
+        return refuse_file_count(c, n_files, err);
     if ((c->verb == VERIFY || by_chance) && v->fraction == 0)
         return tc_fail(err, TC_USAGE, "%s: --fraction is missing", name);
     c->files = argv + 1;
@@ -166,7 +166,7 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
 
 /* Checks that the files exist. If one does not, returns TC_TRY_LATER, since a misspelt path says
  * nothing about a result. */
-static tc_status check_there(const command *c, tc_err *err)
+static tc_status check_files_exist(const command *c, tc_err *err)
 {
     for (int i = 0; i < verbs[c->verb].n_files; i++) {
         const os_kind kind = os_kind_of(c->files[i]);
@@ -180,10 +180,10 @@ static tc_status check_there(const command *c, tc_err *err)
 
 /* Runs check or verify. If the work unit has a fault, returns TC_TRY_LATER, since the result is not
  * to blame. */
-static tc_status check(const command *c, tc_err *err)
+static tc_status check_result(const command *c, tc_err *err)
 {
     TC_AUTO(an_unit_free) an_unit unit = { .job = NULL };
-    return_if_error(check_there(c, err));
+    return_if_error(check_files_exist(c, err));
     if (an_unit_read_heads(c->files[0], &unit, err) != TC_OK ||
         val_identify(c->places.accepted, unit.job, err) != TC_OK)
         return TC_TRY_LATER;
@@ -196,9 +196,9 @@ static tc_status do_command(command *c, tc_err *err)
     return_if_error(val_seed(&c->verification, err));
     switch (c->verb) {
     case CHECK:
-    case VERIFY: return check(c, err);
+    case VERIFY: return check_result(c, err);
     case COMPARE:
-        return_if_error(check_there(c, err));
+        return_if_error(check_files_exist(c, err));
         return val_compare(c->files[0], c->files[1], false, err);
     case SCRIPT_INIT:
         return val_script_init(&c->places, c->files[0], &c->verification, &c->lasting, err);
@@ -352,8 +352,8 @@ static tc_status script_many(command *c, tc_err *err)
         tc_err why = { "" };
         const int n = split_line(line, files);
         int code;
-        const tc_status status =
-            n == verbs[c->verb].n_files ? answer_script(c, &code, &why) : wrong_files(c, n, &why);
+        const tc_status status = n == verbs[c->verb].n_files ? answer_script(c, &code, &why)
+                                                             : refuse_file_count(c, n, &why);
 
         if (status != TC_OK)
             code = tc_report(PROGRAM, status, &why);

@@ -30,7 +30,7 @@ static bool is_lost(const char *path)
 }
 
 /* Reports that a file cannot be read now; error: an errno. */
-static tc_status cannot_read(const char *path, int error, tc_err *err)
+static tc_status fail_read(const char *path, int error, tc_err *err)
 {
     return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be read now: %s", path, strerror(error));
 }
@@ -43,7 +43,7 @@ tc_status val_is_there(const char *path, tc_err *err)
     if (fd < 0 && error == ENOENT && is_lost(path))
         return tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such file", path);
     if (fd < 0)
-        return cannot_read(path, error, err);
+        return fail_read(path, error, err);
     close(fd);
     return TC_OK;
 }
@@ -104,7 +104,7 @@ static tc_status find_in_part(const char *folder, const char *part, const char *
     if (access(*path, F_OK) == 0)
         return TC_OK;
     if (errno != ENOENT && errno != ENOTDIR)
-        status = cannot_read(*path, errno, err);
+        status = fail_read(*path, errno, err);
     free(*path);
     *path = NULL;
     return status;
@@ -148,7 +148,7 @@ tc_status val_find_workunit(const char *folder, const char *result, char **path,
     if (s.status == TC_OK && s.path == NULL && os_list(folder, search_entry, &s) < 0) {
         if (errno == ENOENT)
             return tc_fail(err, TC_BAD_INPUT, "%.600s: there is no such folder", folder);
-        return cannot_read(folder, errno, err);
+        return fail_read(folder, errno, err);
     }
     *path = s.path;
     if (s.status == TC_OK && s.path == NULL)

@@ -229,32 +229,32 @@ tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claim
         .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads
     };
     uint64_t random = ~(v->seed + index); /* does not depend on which other items are checked */
-    bool again = v->chosen[index] || (v->looked_at[index] && a->check_pixels == NULL);
+    bool compute_again = v->chosen[index] || (v->looked_at[index] && a->check_pixels == NULL);
     tc_err why = { "" };
     tc_status status;
 
-    if (!again && !v->looked_at[index])
+    if (!compute_again && !v->looked_at[index])
         return TC_OK;
     v->n_loaded++;
     status = a->plan(v->unit->params, item, &work.plan, err);
     if (status == TC_OK)
         status = wu_item_load(v->unit->job, index, &pixels, err);
-    if (status == TC_OK && !again) {
+    if (status == TC_OK && !compute_again) {
         status = a->check_pixels(&work, claimed, &random, &why);
-        again = status == TC_NO_MATCH;
-        if (again && ++v->n_doubts <= VAL_SHOWN)
+        compute_again = status == TC_NO_MATCH;
+        if (compute_again && ++v->n_doubts <= VAL_SHOWN)
             printf("item \"%s\" is in doubt: %.500s; computing it again (--seed %" PRIu64 ")\n",
                    item->name, why.message, v->seed);
-        if (again)
+        if (compute_again)
             status = TC_OK;
         else if (status != TC_OK)
             tc_fail(err, status, "item \"%s\": %.500s (--seed %" PRIu64 ")", item->name,
                     why.message, v->seed);
     }
-    if (!again && v->small)
-        again = v->options->max_memory == 0 || memory_of(&work) <= v->options->max_memory;
-    v->n_again += again;
-    if (status == TC_OK && again)
+    if (!compute_again && v->small)
+        compute_again = v->options->max_memory == 0 || memory_of(&work) <= v->options->max_memory;
+    v->n_again += compute_again;
+    if (status == TC_OK && compute_again)
         status = verify_item(v, index, &work, claimed, path, err);
     wu_pixels_free(&pixels);
     return status;

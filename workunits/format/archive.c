@@ -51,11 +51,11 @@ struct wu_unzip {
     const wu_archive *archive;
     const tc_poll *poll; /* tc_ask is called with it before every read */
     z_stream z;
-    bool in_member; /* a member is being read: the following fields are about this member */
-    size_t index;   /* index of the member */
-    uint64_t done;  /* number of the member's bytes that have been returned */
-    uint64_t taken; /* number of its compressed bytes that have been read from the file */
-    bool ended;     /* its deflate stream has ended */
+    bool in_member;      /* a member is being read: the following fields are about this member */
+    size_t index;        /* index of the member */
+    uint64_t n_returned; /* number of the member's bytes that have been returned */
+    uint64_t taken;      /* number of its compressed bytes that have been read from the file */
+    bool ended;          /* its deflate stream has ended */
     uint32_t
         crc; /* CRC of the bytes returned so far; of a stored member, of the bytes read so far */
 #ifdef HAVE_LIBDEFLATE
@@ -153,7 +153,7 @@ static tc_status check_head(const wu_archive *a, tc_err *err)
 }
 
 /* The unsigned little-endian number in the n bytes at p. */
-static uint64_t little_endian(const unsigned char *p, unsigned n)
+static uint64_t read_little_endian(const unsigned char *p, unsigned n)
 {
     uint64_t value = 0;
     while (n-- > 0)
@@ -177,18 +177,20 @@ static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
 {
     const unsigned char *const record = tail, *const locator = tail + END64,
                                *const end = locator + LOCATOR;
-    const uint64_t count = little_endian(record + 32, 8), old_count = little_endian(end + 10, 2);
-    const uint64_t size = little_endian(record + 40, 8), begin = little_endian(record + 48, 8);
+    const uint64_t count = read_little_endian(record + 32, 8),
+                   old_count = read_little_endian(end + 10, 2);
+    const uint64_t size = read_little_endian(record + 40, 8),
+                   begin = read_little_endian(record + 48, 8);
     const uint64_t record_at = at - LOCATOR - END64;
-    if (little_endian(locator + 4, 4) != 0 || little_endian(locator + 8, 8) != record_at ||
-        little_endian(locator + 16, 4) != 1)
+    if (read_little_endian(locator + 4, 4) != 0 ||
+        read_little_endian(locator + 8, 8) != record_at || read_little_endian(locator + 16, 4) != 1)
         return false;
-    if (memcmp(record, "PK\6\6", 4) != 0 || little_endian(record + 4, 8) != END64 - 12 ||
-        little_endian(record + 16, 8) != 0 || little_endian(record + 24, 8) != count)
+    if (memcmp(record, "PK\6\6", 4) != 0 || read_little_endian(record + 4, 8) != END64 - 12 ||
+        read_little_endian(record + 16, 8) != 0 || read_little_endian(record + 24, 8) != count)
         return false;
     if (old_count != COUNT_UNKNOWN && old_count != count)
         return false;
-    if (little_endian(end + 12, 4) != size || little_endian(end + 16, 4) != begin ||
+    if (read_little_endian(end + 12, 4) != size || read_little_endian(end + 16, 4) != begin ||
         begin + size != record_at)
         return false;
     *d = (directory){ .begin = begin, .end = record_at, .count = count, .has_zip64 = true };
@@ -201,13 +203,13 @@ static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
 static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, directory *d)
 {
     const unsigned char *const end = tail + END64 + LOCATOR;
-    const uint64_t size = little_endian(end + 12, 4), begin = little_endian(end + 16, 4);
-    if (little_endian(end + 4, 4) != 0 || little_endian(end + 20, 2) != comment ||
-        little_endian(end + 8, 2) != little_endian(end + 10, 2))
+    const uint64_t size = read_little_endian(end + 12, 4), begin = read_little_endian(end + 16, 4);
+    if (read_little_endian(end + 4, 4) != 0 || read_little_endian(end + 20, 2) != comment ||
+        read_little_endian(end + 8, 2) != read_little_endian(end + 10, 2))
         return false;
     if (memcmp(tail + END64, "PK\6\7", 4) == 0)
         return read_zip64(tail, at, d);
-    *d = (directory){ .begin = begin, .end = at, .count = little_endian(end + 8, 2) };
+    *d = (directory){ .begin = begin, .end = at, .count = read_little_endian(end + 8, 2) };
     return begin + size == at;
 }
 
@@ -286,16 +288,16 @@ typedef struct entry {
 static void parse_entry(entry *e)
 {
     const unsigned char *const p = e->bytes;
-    e->version = (unsigned)little_endian(p + 6, 2);
-    e->flags = (unsigned)little_endian(p + 8, 2);
-    e->method = (unsigned)little_endian(p + 10, 2);
-    e->crc = (uint32_t)little_endian(p + 16, 4);
-    e->compressed = little_endian(p + 20, 4);
-    e->size = little_endian(p + 24, 4);
-    e->name = little_endian(p + 28, 2);
-    e->extra = little_endian(p + 30, 2);
-    e->comment = little_endian(p + 32, 2);
-    e->offset = little_endian(p + 42, 4);
+    e->version = (unsigned)read_little_endian(p + 6, 2);
+    e->flags = (unsigned)read_little_endian(p + 8, 2);
+    e->method = (unsigned)read_little_endian(p + 10, 2);
+    e->crc = (uint32_t)read_little_endian(p + 16, 4);
+    e->compressed = read_little_endian(p + 20, 4);
+    e->size = read_little_endian(p + 24, 4);
+    e->name = read_little_endian(p + 28, 2);
+    e->extra = read_little_endian(p + 30, 2);
+    e->comment = read_little_endian(p + 32, 2);
+    e->offset = read_little_endian(p + 42, 4);
 }
 
 /* Returns why a member cannot be read; NULL: it can be read. */
@@ -328,7 +330,7 @@ typedef struct listing {
     unsigned char read[LIST_CHUNK]; /* [n_read] a part of the list */
 } listing;
 
-static tc_status bad_list(const wu_archive *a, tc_err *err)
+static tc_status refuse_list(const wu_archive *a, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: damaged: its list of members cannot be read after %zu",
                    a->path, a->n);
@@ -349,7 +351,7 @@ static tc_status next_entry(listing *l, entry *e, tc_err *err)
     parse_entry(e);
     if (left < ENTRY || memcmp(e->bytes, "PK\1\2", 4) != 0 ||
         e->name + e->extra + e->comment > left - ENTRY)
-        return bad_list(l->a, err);
+        return refuse_list(l->a, err);
     l->at += ENTRY + e->name + e->extra + e->comment;
     e->bytes[ENTRY + (e->name < WU_MAX_MEMBER_NAME ? e->name : WU_MAX_MEMBER_NAME)] = '\0';
     return TC_OK;
@@ -359,7 +361,7 @@ static tc_status next_entry(listing *l, entry *e, tc_err *err)
  * a descriptor after the data. */
 static bool same_number(const entry *e, const unsigned char *local, uint64_t listed)
 {
-    const uint64_t number = little_endian(local, 4);
+    const uint64_t number = read_little_endian(local, 4);
     return number == listed || (number == 0 && (e->flags & FLAG_DESCRIPTOR) != 0);
 }
 
@@ -375,20 +377,20 @@ static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool
     bool good = e->offset < l->d.begin && l->d.begin - e->offset >= LOCAL_HEADER + e->name;
     if (good) {
         return_if_error(read_at(l->a, e->offset, local, LOCAL_HEADER + (size_t)e->name, err));
-        extra = little_endian(local + 28, 2);
+        extra = read_little_endian(local + 28, 2);
         m->data = e->offset + LOCAL_HEADER + e->name + extra;
         m->header = extra == 0 ? LOCAL_HEADER + (uint32_t)e->name : 0;
         m->header_crc = tc_crc32(0, local, m->header);
         /* Whether the sizes are in a ZIP64 field. It is not read: the sizes of the list are used.
          */
-        const bool elsewhere = little_endian(local + 18, 4) == UINT32_MAX &&
-                               little_endian(local + 22, 4) == UINT32_MAX;
-        good = memcmp(local, "PK\3\4", 4) == 0 && little_endian(local + 8, 2) == e->method &&
-               (little_endian(local + 6, 2) & FLAG_ENCRYPTED) == 0 &&
+        const bool elsewhere = read_little_endian(local + 18, 4) == UINT32_MAX &&
+                               read_little_endian(local + 22, 4) == UINT32_MAX;
+        good = memcmp(local, "PK\3\4", 4) == 0 && read_little_endian(local + 8, 2) == e->method &&
+               (read_little_endian(local + 6, 2) & FLAG_ENCRYPTED) == 0 &&
                same_number(e, local + 14, e->crc) &&
                (elsewhere || (same_number(e, local + 18, e->compressed) &&
                               same_number(e, local + 22, e->size))) &&
-               little_endian(local + 26, 2) == e->name &&
+               read_little_endian(local + 26, 2) == e->name &&
                memcmp(local + LOCAL_HEADER, name, e->name) == 0;
     }
     if (!good)
@@ -409,9 +411,10 @@ static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool
  * of a link, folder or device. */
 static bool has_plain_fields(const entry *e)
 {
-    const uint64_t attributes = little_endian(e->bytes + 38, 4), type = attributes >> 28;
-    return e->version == PLAIN_VERSION && e->flags == 0 && little_endian(e->bytes + 34, 2) == 0 &&
-           (type == 0 || type == 8) && (attributes & 0xffff) == 0;
+    const uint64_t attributes = read_little_endian(e->bytes + 38, 4), type = attributes >> 28;
+    return e->version == PLAIN_VERSION && e->flags == 0 &&
+           read_little_endian(e->bytes + 34, 2) == 0 && (type == 0 || type == 8) &&
+           (attributes & 0xffff) == 0;
 }
 
 /* Allocates memory for one more member. The list grows with the members that are found, since the
@@ -595,11 +598,11 @@ static tc_status fail_corrupt(const wu_unzip *z, tc_err *err, const char *format
 
 tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip **out, tc_err *err)
 {
-    struct stat now;
+    struct stat file_info;
     *out = NULL;
-    if (fstat(archive->fd, &now) != 0)
+    if (fstat(archive->fd, &file_info) != 0)
         return tc_fail(err, TC_TRY_LATER, "%s: cannot read: %s", archive->path, strerror(errno));
-    if ((uint64_t)now.st_size != archive->file_size)
+    if ((uint64_t)file_info.st_size != archive->file_size)
         return refuse_changed(archive, err);
     wu_unzip *z = calloc(1, sizeof *z);
     if (z == NULL || inflateInit2(&z->z, -MAX_WBITS) != Z_OK) {
@@ -622,7 +625,7 @@ void wu_unzip_begin(wu_unzip *z, size_t index)
     assert(index < z->archive->n);
     z->in_member = true;
     z->index = index;
-    z->done = z->taken = 0;
+    z->n_returned = z->taken = 0;
     z->ended = false;
     z->crc = 0;
     z->z.avail_in = 0;
@@ -695,8 +698,9 @@ static tc_status inflate_part(wu_unzip *z, const wu_member *m, void *buf, size_t
  * then decompress the rest, or report the error. */
 static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
 {
-    const bool is_whole = z->done == 0;
-    if (m->size > (is_whole ? WHOLE : AT_ONCE) || m->compressed > AT_ONCE || z->done > BEFORE_REST)
+    const bool is_whole = z->n_returned == 0;
+    if (m->size > (is_whole ? WHOLE : AT_ONCE) || m->compressed > AT_ONCE ||
+        z->n_returned > BEFORE_REST)
         return false;
     if (z->inflater == NULL)
         z->inflater = libdeflate_alloc_decompressor();
@@ -717,7 +721,7 @@ static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
     if (!good)
         return false;
     if (!is_whole)
-        memcpy(buf, whole + z->done, (size_t)(m->size - z->done));
+        memcpy(buf, whole + z->n_returned, (size_t)(m->size - z->n_returned));
     z->ended = true;
     z->taken = m->compressed;
     z->z.avail_in = 0;
@@ -738,9 +742,9 @@ static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
     unsigned char more;
     size_t got = 0;
     z->in_member = false;
-    if (z->done != m->size)
+    if (z->n_returned != m->size)
         return fail_corrupt(z, err, "its data end after %llu of %llu bytes",
-                            (unsigned long long)z->done, (unsigned long long)m->size);
+                            (unsigned long long)z->n_returned, (unsigned long long)m->size);
     if (m->is_deflated)
         return_if_error(inflate_part(z, m, &more, 1, &got, err));
     if (got > 0 || (m->is_deflated && (z->taken != m->compressed || z->z.avail_in > 0)))
@@ -759,7 +763,7 @@ tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err
         return TC_OK;
     tc_status status = tc_ask(z->poll, err);
     const wu_member *const m = &z->archive->members[z->index];
-    const uint64_t left = m->size - z->done;
+    const uint64_t left = m->size - z->n_returned;
     size_t part = n < largest ? n : largest, got = 0;
     part = left < part ? (size_t)left : part;
     if (status == TC_OK && m->is_deflated && part > 0 && part == left && inflate_rest(z, m, buf))
@@ -774,7 +778,7 @@ tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err
         return end_member(z, m, err);
     if (m->is_deflated)
         z->crc = tc_crc32(z->crc, buf, got);
-    z->done += got;
+    z->n_returned += got;
     *n_read = got;
     return TC_OK;
 }

@@ -12,12 +12,12 @@ static const char mark[] = "{item}";
 /* Returns what is wrong with an axis, as the end of a sentence; NULL: the axis is valid. */
 static const char *axis_fault(const wu_axis *axis)
 {
-    const int given = (axis->words != NULL) + (axis->numbers != NULL) + (axis->array != NULL);
+    const int n_given = (axis->words != NULL) + (axis->numbers != NULL) + (axis->array != NULL);
     if (axis->n == 0)
         return "has no entries";
-    if (given != 1)
-        return given == 0 ? "has neither words nor numbers nor an array"
-                          : "has more than one of words, numbers and an array";
+    if (n_given != 1)
+        return n_given == 0 ? "has neither words nor numbers nor an array"
+                            : "has more than one of words, numbers and an array";
     if ((axis->numbers != NULL) != (axis->prefix != NULL))
         return axis->prefix == NULL ? "has numbers, but no prefix" : "has a prefix, but no numbers";
     for (uint32_t i = 0; axis->words != NULL && i < axis->n; i++)
@@ -162,7 +162,7 @@ static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 
 /* Whether a text is NULL, or consists of 1 to `most` of these characters. characters NULL:
  * printable ASCII is allowed. */
-static bool is_made_of(const char *text, const char *characters, size_t most)
+static bool consists_of(const char *text, const char *characters, size_t most)
 {
     const size_t n = text == NULL ? 0 : strlen(text);
     bool good = text == NULL || (n >= 1 && n <= most);
@@ -174,7 +174,7 @@ static bool is_made_of(const char *text, const char *characters, size_t most)
 
 /* Returns the string that is the value of `key`, and adds 1 to *known, the number of keys that were
  * found. NULL: there is no such string. */
-static const char *take_text(const json_t *json, const char *key, size_t *known)
+static const char *read_text(const json_t *json, const char *key, size_t *known)
 {
     const char *const text = json_string_value(json_object_get(json, key));
     *known += text != NULL;
@@ -201,7 +201,7 @@ static const char *read_values(const json_t *list, wu_axis *out)
         if (numbers && json_is_integer(value) && number >= 0 && number <= INT32_MAX)
             values[i] = (unsigned)number;
         else if (!numbers && json_is_string(value) &&
-                 is_made_of(json_string_value(value), word, MAX_WORD))
+                 consists_of(json_string_value(value), word, MAX_WORD))
             words[i] = json_string_value(value);
         else
             return "values";
@@ -214,11 +214,11 @@ static const char *read_axis(const json_t *json, wu_axis *out)
     const json_t *const values = json_object_get(json, "values");
     const json_t *const digits = json_object_get(json, "digits");
     size_t known = (values != NULL) + (digits != NULL);
-    out->name = take_text(json, "name", &known);
-    out->array = take_text(json, "array", &known);
-    out->prefix = take_text(json, "prefix", &known);
-    if (known != json_object_size(json) || !is_made_of(out->name, word, MAX_WORD) ||
-        !is_made_of(out->array, word, MAX_WORD) || !is_made_of(out->prefix, letters, 8) ||
+    out->name = read_text(json, "name", &known);
+    out->array = read_text(json, "array", &known);
+    out->prefix = read_text(json, "prefix", &known);
+    if (known != json_object_size(json) || !consists_of(out->name, word, MAX_WORD) ||
+        !consists_of(out->array, word, MAX_WORD) || !consists_of(out->prefix, letters, 8) ||
         (out->array == NULL) == (values == NULL))
         return "axes";
     const char *const fault = out->array == NULL ? read_values(values, out) : NULL;
@@ -251,13 +251,14 @@ static const char *read_axes(const json_t *list, wu_declared *out)
 
 /* Whether this is a valid name for arrays of items, such as "x_{item}" or "x_{item}_L64_-1_2": a
  * word, the mark, and characters that any array's name may have. */
-static bool own_name_fits(const char *name)
+static bool is_own_array_name(const char *name)
 {
-    static const char any[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
+    static const char name_characters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     const char *const at = strstr(name, mark);
     return at != NULL && at != name && strspn(name, word) == (size_t)(at - name) &&
            strlen(name) <= MAX_LINE &&
-           (at[strlen(mark)] == '\0' || is_made_of(at + strlen(mark), any, MAX_LINE));
+           (at[strlen(mark)] == '\0' || consists_of(at + strlen(mark), name_characters, MAX_LINE));
 }
 
 /* Checks that the declaration's keys are allowed for its role. */
@@ -265,9 +266,9 @@ static const char *check_role(const wu_declared *d)
 {
     const bool per_item = wu_is_own(d), picture = wu_is_picture(d->role),
                columns = d->n_axes == 1 && d->axes[0].words != NULL;
-    if (per_item ? !own_name_fits(d->name) : !is_made_of(d->name, word, MAX_WORD))
+    if (per_item ? !is_own_array_name(d->name) : !consists_of(d->name, word, MAX_WORD))
         return "array";
-    if (!is_made_of(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
+    if (!consists_of(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
         return "title";
     if ((d->role == WU_ITEM || d->role == WU_KEY || d->role == WU_PLACE || d->role == WU_TITLES) &&
         d->table == NULL)
@@ -285,18 +286,18 @@ static const char *read_declared(const json_t *json, wu_declared *out)
 {
     const json_t *const axes = json_object_get(json, "axes");
     size_t known = axes != NULL, role = 0;
-    const char *const name = take_text(json, "role", &known);
-    out->name = take_text(json, "array", &known);
-    out->table = take_text(json, "table", &known);
-    out->title = take_text(json, "title", &known);
-    out->unit = take_text(json, "unit", &known);
+    const char *const name = read_text(json, "role", &known);
+    out->name = read_text(json, "array", &known);
+    out->table = read_text(json, "table", &known);
+    out->title = read_text(json, "title", &known);
+    out->unit = read_text(json, "unit", &known);
     while (role < ROLES && (name == NULL || strcmp(name, role_names[role]) != 0))
         role++;
     if (role == ROLES || out->name == NULL)
         return role == ROLES ? "role" : "array";
     if (known != json_object_size(json))
         return "";
-    if (!is_made_of(out->table, word, MAX_WORD) || !is_made_of(out->unit, NULL, MAX_WORD))
+    if (!consists_of(out->table, word, MAX_WORD) || !consists_of(out->unit, NULL, MAX_WORD))
         return "table";
     out->role = (wu_role)role;
     const char *const fault = read_axes(axes, out);

@@ -137,7 +137,7 @@ static size_t count_same(const unsigned char *data, size_t back, size_t most)
 
 /* A match may be longer than LONGEST and is then written in parts. Returns the length of the first
  * part of the `left` bytes, such that the rest is 0 or long enough for a match. */
-static size_t first_part(size_t left)
+static size_t first_part_length(size_t left)
 {
     return left <= LONGEST ? left : left < LONGEST + SHORTEST ? LONGEST - SHORTEST : LONGEST;
 }
@@ -152,7 +152,7 @@ static inline void add_sequence(wu_row_deflater *d, size_t literals, size_t leng
         return;
     uint32_t *const distance = &d->distances[find_symbol((unsigned)back - 1, 1).code];
     for (size_t part; length > LONGEST; length -= part) {
-        part = first_part(length);
+        part = first_part_length(length);
         d->lengths[part]++;
         ++*distance;
     }
@@ -222,9 +222,9 @@ static inline uint64_t load_eight(const unsigned char *p)
  * set if there is such a position for word k. position: that of data[0] in the stream; most: the
  * greatest distance. There are no branches that depend on the data, as processors could not
  * predict them. */
-static inline uint64_t look_up(uint16_t *places, const unsigned char *data, size_t word,
-                               uint64_t mask, size_t n, unsigned position, size_t most,
-                               uint16_t *backs)
+static inline uint64_t find_last_positions(uint16_t *places, const unsigned char *data, size_t word,
+                                           uint64_t mask, size_t n, unsigned position, size_t most,
+                                           uint16_t *backs)
 {
     uint64_t found = 0;
     unsigned char hits[GROUP] = { 0 };
@@ -242,12 +242,13 @@ static inline uint64_t look_up(uint16_t *places, const unsigned char *data, size
     return found;
 }
 
-/* look_up for words of three bytes: with these constants it is faster. */
-__attribute__((noinline)) static uint64_t look_up_rgb(uint16_t *places, const unsigned char *data,
-                                                      size_t n, unsigned position, size_t most,
-                                                      uint16_t *backs)
+/* find_last_positions for words of three bytes: with these constants it is faster. */
+__attribute__((noinline)) static uint64_t find_last_positions_rgb(uint16_t *places,
+                                                                  const unsigned char *data,
+                                                                  size_t n, unsigned position,
+                                                                  size_t most, uint16_t *backs)
 {
-    return look_up(places, data, 3, UINT64_MAX >> 16, n, position, most, backs);
+    return find_last_positions(places, data, 3, UINT64_MAX >> 16, n, position, most, backs);
 }
 
 /* The number of words of the match at `data`, of which the first `fewest` are known to be the same.
@@ -282,8 +283,9 @@ static void count_words(wu_row_deflater *d, const unsigned char *data, size_t wo
 }
 
 /* Adds the matches of n words from data[at] on, and counts the literals between them. backs,
- * found: the output of look_up; fewest: the words of the shortest match; from: the index at which
- * the next literals begin; end: the index at which matches must end. Returns the new `from`. */
+ * found: the output of find_last_positions; fewest: the words of the shortest match; from: the
+ * index at which the next literals begin; end: the index at which matches must end. Returns the new
+ * `from`. */
 static size_t add_group(wu_row_deflater *d, size_t word, size_t fewest, const unsigned char *data,
                         size_t at, size_t n, const uint16_t *backs, uint64_t found, size_t from,
                         size_t end)
@@ -330,8 +332,9 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
                      most = before + at < WINDOW ? before + at : WINDOW;
         const unsigned position = d->begin + (unsigned)at;
         const uint64_t found =
-            word == 3 ? look_up_rgb(d->places, data + at, m, position, most, backs)
-                      : look_up(d->places, data + at, word, mask, m, position, most, backs);
+            word == 3
+                ? find_last_positions_rgb(d->places, data + at, m, position, most, backs)
+                : find_last_positions(d->places, data + at, word, mask, m, position, most, backs);
         count_between(d, data, counted > from ? counted : from, at);
         from = add_group(d, word, least / word, data, at, m, backs, found, from, end);
         at += m * word;
@@ -666,7 +669,7 @@ static void put_block(bit_writer *writer, const wu_row_deflater *d, const unsign
         const symbol back = find_symbol(s->back - 1u, 1);
         size_t left = s->length;
         for (size_t part; left > LONGEST; left -= part) {
-            part = first_part(left);
+            part = first_part_length(left);
             put_match(&w, &t, part, back);
         }
         put_match(&w, &t, left, back);

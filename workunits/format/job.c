@@ -56,7 +56,7 @@ typedef struct job_place {
 } job_place;
 
 /* The place of a key of an item; key NULL: the place of the item itself. */
-static job_place place_of(size_t item, const char *key)
+static job_place item_place(size_t item, const char *key)
 {
     job_place p;
     snprintf(p.text, sizeof p.text, "items[%zu]%s%s", item, key != NULL ? "." : "",
@@ -65,7 +65,7 @@ static job_place place_of(size_t item, const char *key)
 }
 
 /* The place of an element of the list that is the value of a key of an item. */
-static job_place place_in(size_t item, const char *key, size_t element)
+static job_place element_place(size_t item, const char *key, size_t element)
 {
     job_place p;
     snprintf(p.text, sizeof p.text, "items[%zu].%s[%zu]", item, key, element);
@@ -187,7 +187,7 @@ static const json_t *member_of(const json_t *value, size_t i)
 
 static job_place place_of_member(size_t item, const char *key, const json_t *value, size_t i)
 {
-    return json_is_array(value) ? place_in(item, key, i) : place_of(item, key);
+    return json_is_array(value) ? element_place(item, key, i) : item_place(item, key);
 }
 
 /* Sets *n to the number of strips in a list, or to 1 for a string, which names a whole picture.
@@ -251,7 +251,7 @@ static tc_status count_slices(const job_reader *r, const json_t *list, const cha
 static tc_status read_pictures(job_reader *r, wu_item *item, const json_t *value, size_t index)
 {
     const char *const key = item->is_stack ? "stack" : "image";
-    const job_place place = place_of(index, key);
+    const job_place place = item_place(index, key);
     size_t n = 0;
     tc_status status = item->is_stack ? count_slices(r, value, place.text, &n)
                                       : count_strips(r, value, place.text, "", &n);
@@ -330,7 +330,7 @@ static tc_status count_aligned(const job_reader *r, const wu_item *item, const a
 static tc_status read_aligned(job_reader *r, const wu_item *item, const aligned *what,
                               const json_t *value, size_t index, char ***members, size_t *n)
 {
-    const job_place place = place_of(index, what->key);
+    const job_place place = item_place(index, what->key);
     size_t count = 0;
     uint64_t above = 0;
     tc_status status = count_aligned(r, item, what, value, place.text, &count);
@@ -358,7 +358,7 @@ static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, s
 {
     const json_t *labels = json_object_get(json, "labels"),
                  *objects = json_object_get(json, "objects");
-    const job_place place = place_of(index, "objects");
+    const job_place place = item_place(index, "objects");
     const json_int_t n = json_integer_value(objects);
     if ((labels == NULL) != (objects == NULL))
         return job_fail(r, place.text,
@@ -374,7 +374,7 @@ static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, s
 
 static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *list, size_t index)
 {
-    const job_place place = place_of(index, "spacing");
+    const job_place place = item_place(index, "spacing");
     double *const to = item->is_stack ? item->spacing : item->pixel;
     const size_t n = item->is_stack ? 3 : 2;
     item->spacing[0] = item->spacing[1] = item->spacing[2] = 1;
@@ -396,7 +396,7 @@ static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *
 
 static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, size_t index)
 {
-    const job_place place = place_of(index, "source");
+    const job_place place = item_place(index, "source");
     const char *source = NULL;
     const tc_status status = get_string(r, json, "source", place.text, false, &source);
     if (status != TC_OK || source == NULL)
@@ -415,7 +415,7 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
 {
     static const char *const keys[] = { "name",   "image",   "stack",  "spacing", "mask",
                                         "labels", "objects", "source", NULL };
-    const job_place place = place_of(index, NULL), name_place = place_of(index, "name");
+    const job_place place = item_place(index, NULL), name_place = item_place(index, "name");
     const char *name = NULL;
     r->compressed = 0;
     if (!json_is_object(json))

@@ -15,7 +15,7 @@
  * pieces. The C library's buffer has 4 KiB. */
 enum { BUFFER = 1 << 16 };
 
-static tc_status cannot_write(const wu_new_file *f, tc_err *err)
+static tc_status fail_write(const wu_new_file *f, tc_err *err)
 {
     return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", f->path, strerror(errno));
 }
@@ -61,7 +61,7 @@ tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err)
         return status;
     out->file = ftruncate(fd, 0) == 0 ? fdopen(fd, "wb") : NULL;
     if (out->file == NULL) {
-        status = cannot_write(out, err);
+        status = fail_write(out, err);
         unlink(out->temporary);
         close(fd);
         return status;
@@ -80,7 +80,7 @@ tc_status wu_new_file_close(wu_new_file *out, tc_status status, tc_err *err)
         if (status == TC_OK && (fflush(out->file) != 0 || ferror(out->file) != 0 ||
                                 (!out->synced && !os_sync(fileno(out->file))) ||
                                 !os_replace(out->temporary, out->path)))
-            status = cannot_write(out, err);
+            status = fail_write(out, err);
         if (status != TC_OK)
             unlink(out->temporary);
         fclose(out->file);

@@ -754,14 +754,15 @@ static tc_status put_filtered(png_writer *w, bool first, bool last)
 
 static tc_status make_deflater(png_writer *w)
 {
-    bool made = true;
+    bool created = true;
     if (w->effort.level == 0) {
         w->rows = wu_row_deflater_create();
-        made = w->rows != NULL;
+        created = w->rows != NULL;
     } else {
-        made = deflateInit2(&w->z, w->effort.level, Z_DEFLATED, -MAX_WBITS, 8, Z_FILTERED) == Z_OK;
+        created =
+            deflateInit2(&w->z, w->effort.level, Z_DEFLATED, -MAX_WBITS, 8, Z_FILTERED) == Z_OK;
     }
-    return made ? TC_OK : tc_no_memory(w->err, "writing a PNG");
+    return created ? TC_OK : tc_no_memory(w->err, "writing a PNG");
 }
 
 static tc_status write_all(png_writer *w, const unsigned char *pixels)

@@ -340,11 +340,12 @@ static json_t *source_list(const wu_job *job)
 /* A list of the declarations of the WU_ONCE arrays and of an item's arrays. NULL: no memory. */
 static json_t *declared_list(const wu_output *once, const wu_output *item)
 {
-    const wu_output *const both[2] = { once, item };
+    const wu_output *const outputs[2] = { once, item };
     json_t *list = json_array();
     for (size_t k = 0; k < 2; k++)
-        for (size_t i = 0; list != NULL && i < both[k]->n; i++)
-            if (json_array_append_new(list, wu_declared_json(&both[k]->arrays[i].declared)) != 0) {
+        for (size_t i = 0; list != NULL && i < outputs[k]->n; i++)
+            if (json_array_append_new(list, wu_declared_json(&outputs[k]->arrays[i].declared)) !=
+                0) {
                 json_decref(list);
                 list = NULL;
             }
@@ -420,7 +421,7 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
 /* --- arrays of the items --------------------------------------------------------------------- */
 
 /* Whether two arrays have the same name, type and shape, except for the number of rows. */
-static bool same_kind(const wu_array_info *a, const wu_array_info *b)
+static bool is_same_kind(const wu_array_info *a, const wu_array_info *b)
 {
     if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->width != b->width ||
         a->ndim != b->ndim)
@@ -449,7 +450,7 @@ static tc_status survey_item(result_writer *r)
             continue;
         }
         r->all += (double)wu_array_bytes(&array->info, &ok);
-        if (!same_kind(&want->arrays[i].info, &array->info) ||
+        if (!is_same_kind(&want->arrays[i].info, &array->info) ||
             array->info.shape[0] > INT64_MAX - r->rows[i])
             return refuse_mismatch(r, r->index, array->info.name);
         r->rows[i] += array->info.shape[0];
@@ -469,7 +470,7 @@ static tc_status write_rows(result_writer *r, size_t array)
         int ok = 0;
         return_if_error(load_item(r, item, info.name));
         const wu_out_array *const rows = wu_output_find(&r->current, info.name);
-        if (rows == NULL || !same_kind(&info, &rows->info))
+        if (rows == NULL || !is_same_kind(&info, &rows->info))
             return refuse_mismatch(r, item, info.name);
         const uint64_t bytes = wu_array_bytes(&rows->info, &ok);
         return_if_error(write_data(r, rows->data, (size_t)bytes));

@@ -288,9 +288,9 @@ static double micrometre_factor(const wu_declared *d, size_t element, const doub
 /* The power that micrometre_factor sets for a column. */
 static int power_of(const wu_table *table, const wu_column *c)
 {
-    static const double any[3] = { 1, 1, 1 };
+    static const double unit_spacing[3] = { 1, 1, 1 };
     int power;
-    (void)micrometre_factor(table->arrays[c->array].declared, c->element, any, &power);
+    (void)micrometre_factor(table->arrays[c->array].declared, c->element, unit_spacing, &power);
     return power;
 }
 
@@ -360,14 +360,14 @@ static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_
 static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t first, tc_err *err)
 {
     wu_table *const table = &out->tables[out->n];
-    const wu_table *const before = out->n > 0 ? table - 1 : NULL;
+    const wu_table *const previous = out->n > 0 ? table - 1 : NULL;
     const wu_array_info *const first_picture = file->n_items > 0 ? wu_first_picture(file, 0) : NULL;
     tc_status status = TC_OK;
-    *table =
-        (wu_table){ .name = file->declared[first].table,
-                    .in_voxels = !is_any_scaled(file),
-                    .flat = first_picture != NULL && first_picture->ndim == 2,
-                    .arrays = before != NULL ? before->arrays + before->n_arrays : out->arrays };
+    *table = (wu_table){ .name = file->declared[first].table,
+                         .in_voxels = !is_any_scaled(file),
+                         .flat = first_picture != NULL && first_picture->ndim == 2,
+                         .arrays = previous != NULL ? previous->arrays + previous->n_arrays
+                                                    : out->arrays };
     for (size_t i = first; i < file->n_declared && status == TC_OK; i++) {
         wu_table_array array = { .declared = &file->declared[i] };
         if (!is_column(array.declared) || strcmp(array.declared->table, table->name) != 0)

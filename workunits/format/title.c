@@ -12,7 +12,7 @@
  * private use and invisible fillers. */
 static bool is_letter(uint32_t c)
 {
-    static const uint32_t others[][2] = {
+    static const uint32_t other_ranges[][2] = {
         { 0x0000, 0x00a9 },    { 0x00ab, 0x00b4 },   { 0x00b6, 0x00b9 },   { 0x00bb, 0x00bf },
         { 0x00d7, 0x00d7 },    { 0x00f7, 0x00f7 },   { 0x034f, 0x034f },   { 0x037e, 0x037e },
         { 0x0600, 0x060f },    { 0x061b, 0x061f },   { 0x06d4, 0x06d4 },   { 0x06dd, 0x06dd },
@@ -26,8 +26,8 @@ static bool is_letter(uint32_t c)
         { 0x13430, 0x1343f },  { 0x1bca0, 0x1bcaf }, { 0x1d173, 0x1d17a }, { 0x1f000, 0x1faff },
         { 0xe0000, 0x10ffff },
     };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (c >= others[i][0] && c <= others[i][1])
+    for (size_t i = 0; i < sizeof other_ranges / sizeof *other_ranges; i++)
+        if (c >= other_ranges[i][0] && c <= other_ranges[i][1])
             return false;
     return true;
 }

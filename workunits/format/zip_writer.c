@@ -43,7 +43,7 @@ struct wu_zip_writer {
     unsigned char buffer[BUFFER];
 };
 
-static tc_status cannot_write(const wu_zip_writer *w, tc_err *err)
+static tc_status fail_write(const wu_zip_writer *w, tc_err *err)
 {
     return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", w->shown, strerror(errno));
 }
@@ -59,7 +59,7 @@ static unsigned char *put_number(unsigned char *p, uint64_t value, unsigned n)
 }
 
 /* The value of a 32-bit field for this number: 0xffffffff if the number does not fit. */
-static uint64_t short_of(uint64_t value)
+static uint64_t value_of_32_bits(uint64_t value)
 {
     return value < UINT32_MAX ? value : UINT32_MAX;
 }
@@ -72,7 +72,7 @@ static uint64_t bytes_written(const wu_zip_writer *w)
 static tc_status flush_buffer(wu_zip_writer *w, tc_err *err)
 {
     if (!tc_write_at(w->fd, w->at, w->buffer, w->n_buffered))
-        return cannot_write(w, err);
+        return fail_write(w, err);
     w->at += w->n_buffered;
     w->n_buffered = 0;
     return TC_OK;
@@ -85,7 +85,7 @@ static tc_status append_bytes(wu_zip_writer *w, const void *data, size_t n, tc_e
         if (w->n_buffered == 0 && n >= BUFFER) {
             const size_t whole = n / BUFFER * BUFFER;
             if (!tc_write_at(w->fd, w->at, p, whole))
-                return cannot_write(w, err);
+                return fail_write(w, err);
             w->at += whole;
             p += whole;
             n -= whole;
@@ -241,12 +241,12 @@ static tc_status add_entry(wu_zip_writer *w, tc_err *err)
     const size_t n = end == extra + 4 ? 0 : (size_t)(end - extra);
     put_number(put_number(extra, 1, 2), n - 4, 2);
     unsigned char *p = put_number(put_number(w->list + w->list_size, 0x02014b50, 4), 0, 2);
-    p = put_shared(w, p, w->zip64 || n > 0, w->member.crc, short_of(w->member.compressed),
-                   short_of(w->member.size), n);
+    p = put_shared(w, p, w->zip64 || n > 0, w->member.crc, value_of_32_bits(w->member.compressed),
+                   value_of_32_bits(w->member.size), n);
     p = put_number(p, 0, 4); /* comment, volume */
     p = put_number(p, w->member.text, 2);
     p = put_number(p, 0, 4); /* attributes */
-    p = put_number(p, short_of(w->header), 4);
+    p = put_number(p, value_of_32_bits(w->header), 4);
     memcpy(p, w->name, name);
     memcpy(p + name, extra, n);
     w->list_size += ENTRY + name + n;
@@ -272,7 +272,7 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
     if (!tc_write_at(w->fd, w->header + LOCAL_CRC, numbers,
                      w->zip64 ? LOCAL_SIZES - LOCAL_CRC : sizeof numbers) ||
         (w->zip64 && !tc_write_at(w->fd, w->data - sizeof large, large, sizeof large)))
-        return cannot_write(w, err);
+        return fail_write(w, err);
     tc_status status = add_entry(w, err);
     free(w->name);
     w->name = NULL;
@@ -294,11 +294,13 @@ tc_status wu_zip_finish(wu_zip_writer *w, bool sync, tc_err *err)
     }
     p = put_number(put_number(p, 0x06054b50, 4), 0, 4);
     p = put_number(put_number(p, n, 2), n, 2);
-    p = put_number(put_number(put_number(p, short_of(w->list_size), 4), short_of(begin), 4), 0, 2);
+    p = put_number(
+        put_number(put_number(p, value_of_32_bits(w->list_size), 4), value_of_32_bits(begin), 4), 0,
+        2);
     tc_status status = append_bytes(w, w->list, w->list_size, err);
     if (status == TC_OK)
         status = append_bytes(w, record, (size_t)(p - record), err);
     if (status == TC_OK)
         status = flush_buffer(w, err);
-    return status == TC_OK && sync && !os_sync(w->fd) ? cannot_write(w, err) : status;
+    return status == TC_OK && sync && !os_sync(w->fd) ? fail_write(w, err) : status;
 }

@@ -72,7 +72,7 @@ static match match_picture(const wu_result_file *file, const char *name, bool na
 /* Sets *index to the index of the array with the item's labels. taken[k]: the item that uses the
  * labels of the result's item k already, or NULL. */
 static tc_status find_in_result(const wu_result_file *file, const wu_source *item, bool named,
-                                const wu_source **taken, size_t *index, tc_err *err)
+                                const wu_source **used_by, size_t *index, tc_err *err)
 {
     const wu_declared *labels = NULL;
     const char *source = NULL;
@@ -84,8 +84,8 @@ static tc_status find_in_result(const wu_result_file *file, const wu_source *ite
         labels = file->declared[i].role == WU_LABELS ? &file->declared[i] : NULL;
     const match found =
         match_picture(file, item->name, named, &(item_paths){ .given = given, .full = full });
-    if (labels != NULL && found.n == 1 && taken[found.index] == NULL) {
-        taken[found.index] = item;
+    if (labels != NULL && found.n == 1 && used_by[found.index] == NULL) {
+        used_by[found.index] = item;
         return wu_find_declared(file, labels, file->item_names[found.index], index, err);
     }
     if (labels != NULL && found.n > 0)
@@ -110,11 +110,11 @@ static tc_status find_in_result(const wu_result_file *file, const wu_source *ite
 
 /* Gives the item the labels of a result, if their shape is that of the item. */
 static tc_status take_from_result(const wu_result_file *file, wu_source *item, bool named,
-                                  const wu_source **taken, tc_err *err)
+                                  const wu_source **used_by, tc_err *err)
 {
     const wu_picture_info *const size = &item->pages.info;
     size_t index = 0;
-    return_if_error(find_in_result(file, item, named, taken, &index, err));
+    return_if_error(find_in_result(file, item, named, used_by, &index, err));
     const wu_array_info *const info = wu_npz_info(file->npz, index);
     const uint64_t *const shape = info->shape + info->ndim - 2;
     const uint64_t nz = info->ndim == 3 ? info->shape[0] : 1;
@@ -133,15 +133,15 @@ static tc_status add_from_result(wu_sources *sources, const char *path, tc_err *
 {
     TC_AUTO(wu_result_file_close) wu_result_file file;
     return_if_error(wu_result_file_open(path, NULL, &file, err));
-    const wu_source **const taken = calloc(file.n_items + 1, sizeof(wu_source *));
-    tc_status status = taken == NULL ? tc_no_memory(err, "the labels of items") : TC_OK;
+    const wu_source **const used_by = calloc(file.n_items + 1, sizeof(wu_source *));
+    tc_status status = used_by == NULL ? tc_no_memory(err, "the labels of items") : TC_OK;
     for (size_t i = 0; status == TC_OK && i < sources->n; i++) {
         wu_source *const item = &sources->items[i];
         if (item->fault == NULL)
             status = wu_source_keep_fault(
-                item, take_from_result(&file, item, sources->names != NULL, taken, err), err);
+                item, take_from_result(&file, item, sources->names != NULL, used_by, err), err);
     }
-    free(taken);
+    free(used_by);
     return status;
 }
 
@@ -230,16 +230,16 @@ void wu_labels_close(wu_label_reader *r)
 
 /* --- counting -------------------------------------------------------------------------------- */
 
-/* Adds the labels of a slice that are not in `seen` yet to the item's count. seen: a bit for each
- * label; updated. */
-static void count_slice(wu_source *item, const uint32_t *labels, size_t n, uint64_t *seen)
+/* Adds the labels of a slice that are not in `seen_labels` yet to the item's count. seen: a bit for
+ * each label; updated. */
+static void count_slice(wu_source *item, const uint32_t *labels, size_t n, uint64_t *seen_labels)
 {
     for (size_t i = 0; i < n; i++) {
         const uint32_t label = labels[i];
         const uint64_t bit = (uint64_t)1 << label % 64;
-        if (label == 0 || (seen[label / 64] & bit) != 0)
+        if (label == 0 || (seen_labels[label / 64] & bit) != 0)
             continue;
-        seen[label / 64] |= bit;
+        seen_labels[label / 64] |= bit;
         item->n_objects++;
         item->largest_label = label > item->largest_label ? label : item->largest_label;
     }
@@ -250,22 +250,22 @@ static void count_slice(wu_source *item, const uint32_t *labels, size_t n, uint6
 static tc_status count_labels(wu_source *item, bool kept, tc_err *err)
 {
     const size_t n = (size_t)item->pages.info.nx * item->pages.info.ny;
-    uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen);
+    uint64_t *const seen_labels = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen_labels);
     uint32_t *const labels = malloc(n * sizeof *labels);
     wu_label_reader reader = { .item = item };
     tc_status status =
-        seen == NULL || labels == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
+        seen_labels == NULL || labels == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
     for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++) {
         status = wu_labels_next(&reader, labels, err);
         if (status == TC_OK)
-            count_slice(item, labels, n, seen);
+            count_slice(item, labels, n, seen_labels);
     }
     wu_labels_close(&reader);
     if (kept && status == TC_OK)
         item->kept_labels = labels;
     else
         free(labels);
-    free(seen);
+    free(seen_labels);
     return status;
 }
 

@@ -11,13 +11,13 @@
 /* --- measures -------------------------------------------------------------------------------- */
 
 /* A length, area or volume given by the user. */
-typedef struct measured {
+typedef struct um_measure {
     double um; /* the value, in micrometres to the power of `power` */
     int power; /* 1: a length, 2: an area, 3: a volume */
-} measured;
+} um_measure;
 
 /* Reads a measure: "12um", "50 um2", "0.1mm^2". Returns false if the text is not a measure. */
-static bool read_measured(const char *text, measured *out)
+static bool read_measure(const char *text, um_measure *out)
 {
     static const struct {
         const char *name;
@@ -49,15 +49,15 @@ static bool read_measured(const char *text, measured *out)
 }
 
 /* Whether the parameter's value is a measure in micrometres; if so, sets *out to it. */
-static bool is_measured(const an_param *param, const json_t *value, measured *out)
+static bool is_measured(const an_param *param, const json_t *value, um_measure *out)
 {
     return param->measure != AN_NO_MEASURE && json_is_string(value) &&
-           read_measured(json_string_value(value), out);
+           read_measure(json_string_value(value), out);
 }
 
 bool wu_um_given(const an_param *table, const json_t *parameters)
 {
-    measured m;
+    um_measure m;
     for (const an_param *p = table; p->key != NULL; p++) {
         const json_t *const value = json_object_get(parameters, p->key);
         if (is_measured(p, value, &m) ||
@@ -76,7 +76,7 @@ static bool about_equal(double a, double b)
 
 /* Checks that pixels have the same size in all items, and sets *of to an item with this size.
  * given: the parameter, for messages. */
-static tc_status find_size(const wu_sources *sources, const char *given, const wu_source **of,
+static tc_status find_size(const wu_sources *sources, const char *given_text, const wu_source **of,
                            tc_err *err)
 {
     const wu_source *first = NULL;
@@ -89,7 +89,7 @@ static tc_status find_size(const wu_sources *sources, const char *given, const w
                 err, TC_BAD_INPUT,
                 "%s: does not say how large a pixel is, which %s needs; give --spacing %sY,X in "
                 "micrometres, or pixels",
-                item->pages.files[0], given, item->is_stack ? "Z," : "");
+                item->pages.files[0], given_text, item->is_stack ? "Z," : "");
         first = first == NULL ? item : first;
         for (int k = 0; k < 3; k++)
             if (!about_equal(item->um[k], first->um[k]))
@@ -98,7 +98,7 @@ static tc_status find_size(const wu_sources *sources, const char *given, const w
                     "%s: a pixel is %g, %g micrometres (y, x), of %s %g, %g: %s cannot be the same "
                     "number of pixels; pack them into work units of their own",
                     item->pages.files[0], item->um[1], item->um[2], first->pages.files[0],
-                    first->um[1], first->um[2], given);
+                    first->um[1], first->um[2], given_text);
     }
     *of = first;
     return first != NULL ? TC_OK
@@ -134,7 +134,7 @@ static double round_to_digits(double value)
 }
 
 /* Replaces the value of parameter p, which is the measure m, by a number of pixels. */
-static tc_status replace_one(const an_param *p, json_t *parameters, const measured *m,
+static tc_status replace_one(const an_param *p, json_t *parameters, const um_measure *m,
                              const wu_sources *sources, tc_err *err)
 {
     const int power = p->measure == AN_AREA ? 2 : p->measure == AN_VOLUME ? 3 : 1;
@@ -143,20 +143,20 @@ static tc_status replace_one(const an_param *p, json_t *parameters, const measur
     };
     const wu_source *item = NULL;
     double pixel = 1;
-    char given[80];
+    char given_text[80];
     const char *const text = json_string_value(json_object_get(parameters, p->key));
-    snprintf(given, sizeof given, "%s \"%.40s\"", p->key, text);
+    snprintf(given_text, sizeof given_text, "%s \"%.40s\"", p->key, text);
     if (m->power != power)
-        return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: it is %s: %.*s%s", given,
+        return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: it is %s: %.*s%s", given_text,
                        kinds[power - 1], (int)(strrchr(text, 'm') + 1 - text), text,
                        powers[power - 1]);
-    return_if_error(find_size(sources, given, &item, err));
+    return_if_error(find_size(sources, given_text, &item, err));
     return_if_error(pixel_of(p, item, &pixel, err));
     const double value = round_to_digits(m->um / pixel);
     if (!isfinite(value))
-        return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: is too large", given);
+        return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: is too large", given_text);
     const bool whole = p->type == AN_INT && fabs(value) < 1e15;
-    wu_note("%s: %g %s", given, whole ? floor(value + 0.5) : value,
+    wu_note("%s: %g %s", given_text, whole ? floor(value + 0.5) : value,
             p->measure == AN_LENGTH_SPACED && item->is_stack ? "in the unit of spacing"
             : item->is_stack                                 ? "voxels"
                                                              : "pixels");
@@ -169,7 +169,7 @@ tc_status wu_um_replace(const an_param *table, json_t *parameters, const wu_sour
                         tc_err *err)
 {
     assert(json_is_object(parameters));
-    measured m;
+    um_measure m;
     for (const an_param *p = table; p->key != NULL; p++) {
         json_t *const value = json_object_get(parameters, p->key);
         if (is_measured(p, value, &m))

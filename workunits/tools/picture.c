@@ -191,7 +191,7 @@ size_t wu_picture_page_bytes(const wu_picture_info *info)
 }
 
 /* Decodes the next page and converts it to the wanted type. */
-static tc_status decode(wu_picture *picture, void *pixels, tc_err *err)
+static tc_status decode_page(wu_picture *picture, void *pixels, tc_err *err)
 {
     const uint32_t page = picture->pages_read;
     if (wu_picture_is_plain(picture))
@@ -246,11 +246,12 @@ static void write_note(wu_picture *picture)
 /* Whether all pixels of a page are the same, and not 0. */
 static bool is_one_value(const wu_picture_info *info, const uint8_t *page)
 {
-    const size_t n = wu_picture_page_bytes(info), each = (size_t)info->channels * (info->bits / 8);
+    const size_t n = wu_picture_page_bytes(info),
+                 pixel_bytes = (size_t)info->channels * (info->bits / 8);
     bool empty = true;
-    for (size_t i = 0; i < each; i++)
+    for (size_t i = 0; i < pixel_bytes; i++)
         empty = empty && page[i] == 0;
-    return !empty && memcmp(page, page + each, n - each) == 0;
+    return !empty && memcmp(page, page + pixel_bytes, n - pixel_bytes) == 0;
 }
 
 tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
@@ -258,7 +259,7 @@ tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
     if (picture->pages_read >= picture->info.nz)
         return tc_fail(err, TC_INTERNAL, "%s: page %u was asked for, there are %u", picture->path,
                        picture->pages_read + 1, picture->info.nz);
-    const tc_status status = decode(picture, pixels, err);
+    const tc_status status = decode_page(picture, pixels, err);
     if (status == TC_OK)
         picture->pages_read++;
     write_note(picture);

@@ -180,7 +180,7 @@ bool wu_is_ramp(const uint8_t (*colour)[3], size_t n)
     if (most < BRIGHT || most - least < OF_A_HUE)
         return false;
     const size_t leading = top[0] == most ? 0 : top[1] == most ? 1 : 2;
-    int before = 0;
+    int previous = 0;
     unsigned distinct = 1;
     for (size_t i = 0; i < n; i++) {
         const uint8_t *const c = colour[reversed ? n - 1 - i : i];
@@ -188,10 +188,10 @@ bool wu_is_ramp(const uint8_t (*colour)[3], size_t n)
         for (size_t k = 0; k < 3; k++)
             if (abs(c[k] * most - current * top[k]) > NEAR * most)
                 return false;
-        if (current < before || (i == 0 && current > DARK))
+        if (current < previous || (i == 0 && current > DARK))
             return false;
-        distinct += current > before;
-        before = current;
+        distinct += current > previous;
+        previous = current;
     }
     return distinct >= DISTINCT;
 }

@@ -177,11 +177,11 @@ typedef struct wu_tiff_pages {
 bool wu_text_has_display_palettes(const char *text);
 /* Fills picture->metadata from a description by ImageJ, SCIFIO or tifffile, or in OME-XML; other
  * texts are ignored. Faults of the text go to metadata.refusal; fails only with TC_NO_MEMORY. */
-tc_status wu_metadata_from_text(wu_picture *picture, const char *text, const wu_tiff_pages *there,
-                                tc_err *err);
+tc_status wu_metadata_from_text(wu_picture *picture, const char *text,
+                                const wu_tiff_pages *tiff_pages, tc_err *err);
 /* Fills picture->metadata from a description in XML, in the same way. */
-tc_status wu_metadata_from_xml(wu_picture *picture, const char *text, const wu_tiff_pages *there,
-                               tc_err *err);
+tc_status wu_metadata_from_xml(wu_picture *picture, const char *text,
+                               const wu_tiff_pages *tiff_pages, tc_err *err);
 /* Sets metadata->refusal, unless it is set already. */
 TC_FORMAT(2, 3)
 void wu_metadata_refuse(wu_metadata *metadata, const char *format, ...);

@@ -376,7 +376,7 @@ static tc_status parse_as(ome_text *o, const char *encoding, const char *text, b
 
 /* Parses the text, trying other encodings if necessary: some programs write UTF-8 and declare
  * UTF-16, or write Latin-1 and declare UTF-8. */
-static tc_status parse(ome_text *o, const char *text, bool *good, tc_err *err)
+static tc_status parse_text(ome_text *o, const char *text, bool *good, tc_err *err)
 {
     static const char *const encodings[] = { NULL, "UTF-8", "ISO-8859-1" };
     tc_status status = TC_OK;
@@ -439,7 +439,7 @@ static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc
     *good = false;
     if (status == TC_OK && text != NULL) {
         o->own_uuid = uuid;
-        status = parse(o, text + (strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0), good, err);
+        status = parse_text(o, text + (strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0), good, err);
         o->own_uuid = NULL;
         *good = *good && o->is_ome && o->n_pixels > 0;
     }
@@ -487,18 +487,19 @@ static bool choose_pixels(ome_text *o, wu_metadata *metadata, size_t *chosen)
 
 /* --- planes ---------------------------------------------------------------------------------- */
 
-/* The index in there->number of the page whose index in the file is `number`, or WU_NO_PAGE. */
-static uint32_t page_of(const wu_tiff_pages *there, uint64_t number)
+/* The index in tiff_pages->number of the page whose index in the file is `number`, or WU_NO_PAGE.
+ */
+static uint32_t page_of(const wu_tiff_pages *tiff_pages, uint64_t number)
 {
-    uint64_t lo = 0, hi = there->n;
+    uint64_t lo = 0, hi = tiff_pages->n;
     while (lo < hi) {
         const uint64_t mid = (lo + hi) / 2;
-        if (there->number[mid] < number)
+        if (tiff_pages->number[mid] < number)
             lo = mid + 1;
         else
             hi = mid;
     }
-    return lo < there->n && there->number[lo] == number ? (uint32_t)lo : WU_NO_PAGE;
+    return lo < tiff_pages->n && tiff_pages->number[lo] == number ? (uint32_t)lo : WU_NO_PAGE;
 }
 
 /* The index of the first plane of a TiffData element, counted in the order metadata->order;
@@ -545,12 +546,13 @@ static void refuse_data(wu_metadata *metadata, const char *what)
 }
 
 /* Sets those elements of metadata->planes that a TiffData element describes. */
-static void set_planes(const ome_data *d, wu_metadata *metadata, const wu_tiff_pages *there)
+static void set_planes(const ome_data *d, wu_metadata *metadata, const wu_tiff_pages *tiff_pages)
 {
-    const uint64_t n = metadata->n_planes, from = first_plane_of(d, metadata, there->samples);
+    const uint64_t n = metadata->n_planes, from = first_plane_of(d, metadata, tiff_pages->samples);
     const uint64_t ifd = d->ifd < 0 ? 0 : (uint64_t)d->ifd;
-    const uint64_t pages =
-        d->file >= 0 || there->n == 0 ? 1 : there->number[there->n - 1] + UINT64_C(1);
+    const uint64_t pages = d->file >= 0 || tiff_pages->n == 0
+                               ? 1
+                               : tiff_pages->number[tiff_pages->n - 1] + UINT64_C(1);
     uint64_t count = d->count >= 0 ? (uint64_t)d->count : d->ifd >= 0 ? 1 : pages;
     if (from >= n) {
         refuse_data(metadata, "has a plane beyond those that it counts");
@@ -563,7 +565,7 @@ static void set_planes(const ome_data *d, wu_metadata *metadata, const wu_tiff_p
     for (uint64_t i = 0; i < count && i < n - from; i++) {
         wu_plane *const plane = &metadata->planes[plane_index(metadata, from + i)];
         const wu_plane found = { d->file < 0 ? 0 : (uint32_t)d->file + 1,
-                                 d->file < 0 ? page_of(there, ifd + i) : (uint32_t)(ifd + i) };
+                                 d->file < 0 ? page_of(tiff_pages, ifd + i) : (uint32_t)(ifd + i) };
         if (plane->page != WU_NO_PAGE && (plane->file != found.file || plane->page != found.page))
             refuse_data(metadata, "names two pages for one plane");
         *plane = found;
@@ -605,23 +607,23 @@ static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
 
 /* Checks that no page of this file is used for two planes; sets a remark if a page is used for
  * none. */
-static tc_status check_own(wu_picture *picture, uint64_t n_pages, tc_err *err)
+static tc_status check_own_pages(wu_picture *picture, uint64_t n_pages, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
-    bool *const seen = calloc((size_t)n_pages + 1, sizeof *seen);
+    bool *const used_pages = calloc((size_t)n_pages + 1, sizeof *used_pages);
     uint64_t n = 0;
-    if (seen == NULL)
+    if (used_pages == NULL)
         return tc_no_memory(err, picture->path);
     for (size_t i = 0; i < metadata->n_planes; i++) {
         const wu_plane *const plane = &metadata->planes[i];
         if (plane->file > 0 || plane->page == WU_NO_PAGE)
             continue;
-        if (seen[plane->page])
+        if (used_pages[plane->page])
             refuse_data(metadata, "names one page for two planes");
-        seen[plane->page] = true;
+        used_pages[plane->page] = true;
         n++;
     }
-    free(seen);
+    free(used_pages);
     if (n < n_pages)
         picture->about.remarks |= WU_ONE_OF_MORE;
     return TC_OK;
@@ -629,7 +631,7 @@ static tc_status check_own(wu_picture *picture, uint64_t n_pages, tc_err *err)
 
 /* Fills metadata->planes from the TiffData elements, if there are any. */
 static tc_status fill_planes(wu_picture *picture, ome_text *o, size_t chosen,
-                             const wu_tiff_pages *there, tc_err *err)
+                             const wu_tiff_pages *tiff_pages, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
     if (o->n_data == 0 || metadata->channels * metadata->frames > MOST_PLANES ||
@@ -647,13 +649,13 @@ static tc_status fill_planes(wu_picture *picture, ome_text *o, size_t chosen,
         metadata->planes[i] = (wu_plane){ 0, WU_NO_PAGE };
     for (size_t i = 0; i < o->n_data; i++)
         if (o->data[i].pixels == chosen)
-            set_planes(&o->data[i], metadata, there);
-    const tc_status status = check_own(picture, there->n, err);
+            set_planes(&o->data[i], metadata, tiff_pages);
+    const tc_status status = check_own_pages(picture, tiff_pages->n, err);
     return status == TC_OK ? name_files(picture, o, err) : status;
 }
 
 /* Fills picture->metadata from OME-XML that was parsed. */
-static tc_status fill_from_ome(wu_picture *picture, ome_text *o, const wu_tiff_pages *there,
+static tc_status fill_from_ome(wu_picture *picture, ome_text *o, const wu_tiff_pages *tiff_pages,
                                tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
@@ -662,8 +664,9 @@ static tc_status fill_from_ome(wu_picture *picture, ome_text *o, const wu_tiff_p
         return TC_OK;
     const ome_pixels *const p = &o->pixels[chosen];
     /* If SizeC is a multiple of the stored samples per pixel, it counts all of them, with alpha. */
-    const unsigned samples = p->c % there->stored == 0 ? there->stored : there->samples;
-    const wu_tiff_pages pages = { there->n, there->number, samples, there->stored };
+    const unsigned samples =
+        p->c % tiff_pages->stored == 0 ? tiff_pages->stored : tiff_pages->samples;
+    const wu_tiff_pages pages = { tiff_pages->n, tiff_pages->number, samples, tiff_pages->stored };
     metadata->by = "its OME-XML";
     metadata->channels = p->c % samples == 0 ? p->c / samples : p->c;
     metadata->frames = p->t;
@@ -694,27 +697,28 @@ static void fill_from_metamorph(wu_picture *picture, const ome_text *o)
     }
 }
 
-tc_status wu_metadata_from_xml(wu_picture *picture, const char *text, const wu_tiff_pages *there,
-                               tc_err *err)
+tc_status wu_metadata_from_xml(wu_picture *picture, const char *text,
+                               const wu_tiff_pages *tiff_pages, tc_err *err)
 {
     ome_text o = { .own_name = os_last_part(picture->path) };
     bool good = false;
-    tc_status status = parse(&o, text, &good, err);
+    tc_status status = parse_text(&o, text, &good, err);
     if (status == TC_OK && o.has_dtd)
         wu_metadata_refuse(
             &picture->metadata,
             "its XML has a DTD, which is not read; save it again as OME-TIFF with Fiji");
-    else if (status == TC_OK && !good && (o.is_ome || strstr(text, "OME") != NULL) && there->n > 1)
+    else if (status == TC_OK && !good && (o.is_ome || strstr(text, "OME") != NULL) &&
+             tiff_pages->n > 1)
         wu_metadata_refuse(&picture->metadata,
                            "its OME-XML is cut short or not well-formed, so that nobody knows what "
                            "its %llu pages are; save it again as OME-TIFF with Fiji",
-                           (unsigned long long)there->n);
+                           (unsigned long long)tiff_pages->n);
     else if (status == TC_OK && !good)
         picture->about.remarks |= WU_BAD_TEXT;
     else if (status == TC_OK && o.is_ome && o.companion[0] != '\0' && o.n_pixels == 0)
         status = read_companion(picture, &o, &good, err);
     if (status == TC_OK && good && !o.has_dtd && o.is_ome)
-        status = fill_from_ome(picture, &o, there, err);
+        status = fill_from_ome(picture, &o, tiff_pages, err);
     else if (status == TC_OK && good && !o.is_ome)
         fill_from_metamorph(picture, &o);
     free_text(&o);

@@ -51,17 +51,17 @@ static void read_about(wu_picture *picture)
     };
     uint8_t head[HEAD], body[MOST] = { 0 };
     unsigned kind = 0;
-    bool good = fseek(picture->file, SIGNATURE, SEEK_SET) == 0, behind = false;
+    bool good = fseek(picture->file, SIGNATURE, SEEK_SET) == 0, after_data = false;
     while (good && fread(head, 1, HEAD, picture->file) == HEAD) {
         const uint32_t length = number_at(head);
         const bool exif = memcmp(head + 4, "eXIf", 4) == 0;
-        behind = behind || memcmp(head + 4, "IDAT", 4) == 0;
-        const size_t n = behind && !exif ? 0 : length < MOST ? length : MOST;
+        after_data = after_data || memcmp(head + 4, "IDAT", 4) == 0;
+        const size_t n = after_data && !exif ? 0 : length < MOST ? length : MOST;
         good = length <= INT32_MAX && fread(body, 1, n, picture->file) == n &&
                fseek(picture->file, (long)(length - n) + CRC, SEEK_CUR) == 0;
         if (good && exif)
             wu_about_exif(body, n, &picture->about);
-        if (!good || behind)
+        if (!good || after_data)
             continue;
         if (memcmp(head + 4, "pHYs", 4) == 0 && n == PHYS && body[8] == 1) /* per metre */
             wu_about_resolution(picture, number_at(body), number_at(body + 4), 1e6);

@@ -114,7 +114,7 @@ static uint64_t begin_entries(const wu_tags *tags, uint64_t *at)
 }
 
 /* Finds the first entry whose number is one of wanted[n_wanted]. */
-static bool find_any(const wu_tags *tags, const unsigned *wanted, size_t n_wanted, wu_tag *out)
+static bool find_any_tag(const wu_tags *tags, const unsigned *wanted, size_t n_wanted, wu_tag *out)
 {
     uint64_t at;
     unsigned number;
@@ -131,7 +131,7 @@ static bool find_any(const wu_tags *tags, const unsigned *wanted, size_t n_wante
 
 bool wu_tags_find(const wu_tags *tags, unsigned tag, wu_tag *out)
 {
-    return find_any(tags, &tag, 1, out);
+    return find_any_tag(tags, &tag, 1, out);
 }
 
 bool wu_tags_are_outside(const wu_tags *tags, uint64_t from, uint64_t to)
@@ -425,7 +425,7 @@ typedef struct page_offset {
     uint32_t page;
 } page_offset;
 
-static int by_offset(const void *left, const void *right)
+static int compare_offsets(const void *left, const void *right)
 {
     const page_offset *const a = left, *const b = right;
     return a->offset < b->offset ? -1 : a->offset > b->offset;
@@ -462,7 +462,7 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
         metadata->planes[i] = (wu_plane){ 0, WU_NO_PAGE };
     for (size_t i = 0; i < picture->n_pages; i++)
         pages[i] = (page_offset){ offsets[i], (uint32_t)i };
-    qsort(pages, picture->n_pages, sizeof *pages, by_offset);
+    qsort(pages, picture->n_pages, sizeof *pages, compare_offsets);
     for (uint64_t i = 0; i < n; i++) {
         bool good = true;
         for (size_t k = 0; k < 5; k++)
@@ -471,7 +471,7 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
             break;
         const page_offset key = { v[4], 0 };
         const page_offset *const page =
-            bsearch(&key, pages, picture->n_pages, sizeof *pages, by_offset);
+            bsearch(&key, pages, picture->n_pages, sizeof *pages, compare_offsets);
         if (page != NULL && v[0] < metadata->channels && v[1] < metadata->slices &&
             v[2] < metadata->frames && v[3] == 0)
             metadata->planes[v[0] + metadata->channels * (v[1] + metadata->slices * v[2])].page =
@@ -498,7 +498,7 @@ bool wu_tags_paint(const wu_tags *tags)
                                     51123 }; /* LSM, UIC2, FLUOVIEW and
                                                  MICROMANAGER of wu_metadata_from_tags */
     wu_tag tag;
-    return find_any(tags, all, sizeof all / sizeof all[0], &tag);
+    return find_any_tag(tags, all, sizeof all / sizeof all[0], &tag);
 }
 
 void wu_metadata_from_slide(wu_metadata *metadata, const char *text, const wu_tags *tags)

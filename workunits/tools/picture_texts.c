@@ -237,7 +237,7 @@ static char tifffile_axis(bool slices, char letter)
  * of planes. If a single axis has a letter without a meaning (Q, I), it is an axis of slices, or of
  * channels if the user chose a channel. */
 static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, const char *axes,
-                       const wu_tiff_pages *there)
+                       const wu_tiff_pages *tiff_pages)
 {
     wu_metadata *const metadata = &picture->metadata;
     size_t unknown = 0;
@@ -245,7 +245,7 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
     const size_t named = axes == NULL ? 0 : strlen(axes);
     const bool known = named == n;
     /* The axis of the samples of a pixel is the last one, or, if planar, the one before y and x. */
-    const uint64_t s = there->stored;
+    const uint64_t s = tiff_pages->stored;
     const uint64_t nx = picture->info.nx, ny = picture->info.ny;
     const uint64_t last = shape[n - 1], second = n >= 2 ? shape[n - 2] : 1,
                    third = n >= 3 ? shape[n - 3] : 1;
@@ -273,7 +273,7 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
         static const char unnamed[] = "Q";
         const char letter = *(known ? &axes[i] : unnamed);
         const bool silent = unknown == 1 && shape[i] > 1 && strchr("QI", letter) != NULL;
-        const bool channels = silent && wu_wants_silent_channel(picture, there->samples) &&
+        const bool channels = silent && wu_wants_silent_channel(picture, tiff_pages->samples) &&
                               (!known || strpbrk(axes, "CS") == NULL);
         const char axis = tifffile_axis(silent && !channels, *(channels ? "C" : &letter));
         picture->about.remarks |= channels                                        ? WU_CHANNELS
@@ -285,7 +285,7 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
 }
 
 /* Reads tifffile's text in JSON: {"shape": [3, 2, 8, 8], "axes": "ZCYX"} */
-static tc_status read_json(wu_picture *picture, const char *text, const wu_tiff_pages *there,
+static tc_status read_json(wu_picture *picture, const char *text, const wu_tiff_pages *tiff_pages,
                            tc_err *err)
 {
     enum { AXES = 16 }; /* the most axes */
@@ -303,14 +303,14 @@ static tc_status read_json(wu_picture *picture, const char *text, const wu_tiff_
             const json_int_t value = json_integer_value(size);
             shape[n++] = value < 1 ? 1 : value < (json_int_t)MOST ? (uint64_t)value : MOST;
         }
-        read_shape(picture, shape, n, axes, there);
+        read_shape(picture, shape, n, axes, tiff_pages);
     }
     json_decref(json);
     return TC_OK;
 }
 
 /* Reads the text of tifffile's first versions: "shape=(5, 8, 8)". */
-static void read_old_shape(wu_picture *picture, const char *text, const wu_tiff_pages *there)
+static void read_old_shape(wu_picture *picture, const char *text, const wu_tiff_pages *tiff_pages)
 {
     enum { AXES = 16 }; /* the most axes that are read */
     uint64_t shape[AXES];
@@ -324,7 +324,7 @@ static void read_old_shape(wu_picture *picture, const char *text, const wu_tiff_
         at = *end == ',' ? end : NULL;
     }
     if (n > 0)
-        read_shape(picture, shape, n, NULL, there);
+        read_shape(picture, shape, n, NULL, tiff_pages);
 }
 
 /* --- any text -------------------------------------------------------------------------------- */
@@ -368,30 +368,30 @@ static void read_scanimage(wu_metadata *metadata, const char *text)
             "Import > Bio-Formats) and save it as OME-TIFF");
 }
 
-tc_status wu_metadata_from_text(wu_picture *picture, const char *text, const wu_tiff_pages *there,
-                                tc_err *err)
+tc_status wu_metadata_from_text(wu_picture *picture, const char *text,
+                                const wu_tiff_pages *tiff_pages, tc_err *err)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     const char *at = text + (begins_with(text, byte_order_mark) ? sizeof byte_order_mark - 1 : 0);
     at += strspn(at, " \t\r\n");
     if (begins_with(text, "\xff\xfe") || begins_with(text, "\xfe\xff")) {
         picture->about.remarks |= WU_BAD_TEXT;
-        if (there->n > 1)
+        if (tiff_pages->n > 1)
             wu_metadata_refuse(&picture->metadata,
                                "its text is UTF-16, which is not read; save it again "
                                "as OME-TIFF with Fiji");
         return TC_OK;
     }
     if (*at == '<')
-        return wu_metadata_from_xml(picture, at, there, err);
+        return wu_metadata_from_xml(picture, at, tiff_pages, err);
     if (begins_with(text, "ImageJ="))
         read_imagej(picture, text);
     else if (begins_with(text, "SCIFIO="))
         read_scifio(picture, text);
     else if (*at == '{' && strstr(at, "\"shape\"") != NULL)
-        return read_json(picture, at, there, err);
+        return read_json(picture, at, tiff_pages, err);
     else if (begins_with(text, "shape=("))
-        read_old_shape(picture, text, there);
+        read_old_shape(picture, text, tiff_pages);
     else
         read_scanimage(&picture->metadata, text);
     return TC_OK;

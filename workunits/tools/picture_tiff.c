@@ -91,7 +91,7 @@ static tc_status fail_tiff(const wu_picture *picture, tc_err *err)
 }
 
 /* The value or the default of a tag of the current page; `fallback` if the tag has neither. */
-static uint16_t tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
+static uint16_t read_tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
 {
     uint16_t value = fallback;
     if (TIFFGetFieldDefaulted(tiff, tag, &value) != 1)
@@ -101,7 +101,7 @@ static uint16_t tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
 
 /* Whether libtiff has read a directory. status: the return value of the libtiff function. If it is
  * 1 (success), any error was about a tag that libtiff ignored, and is cleared. */
-static bool was_read(tiff_state *state, int status)
+static bool directory_was_read(tiff_state *state, int status)
 {
     if (status == 1 && !state->no_memory)
         state->damaged = false;
@@ -126,7 +126,7 @@ static wu_tags tags_of(const wu_picture *picture)
                       TIFFCurrentDirOffset(state->tiff) };
 }
 
-/* The value of a tag as stored in the current page's directory, or `fallback`. Unlike tag16 it
+/* The value of a tag as stored in the current page's directory, or `fallback`. Unlike read_tag16 it
  * returns values that tiff_open.c hides from libtiff, and values that libtiff changes. */
 static uint64_t stored_tag(const wu_picture *picture, unsigned number, uint64_t fallback)
 {
@@ -234,7 +234,7 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
 {
     const tiff_state *state = picture->state;
     TIFF *tiff = state->tiff;
-    const uint16_t photometric = tag16(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
+    const uint16_t photometric = read_tag16(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
     uint16_t n_extra = 0;
     const uint16_t *extra = NULL;
     TIFFGetFieldDefaulted(tiff, TIFFTAG_EXTRASAMPLES, &n_extra, &extra);
@@ -245,7 +245,7 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
     case PHOTOMETRIC_MINISBLACK:
     case PHOTOMETRIC_PALETTE: break;
     case PHOTOMETRIC_YCBCR:
-        if (tag16(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) != COMPRESSION_JPEG)
+        if (read_tag16(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) != COMPRESSION_JPEG)
             return refuse_tiff(picture, "with YCbCr colours", err);
         TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
         /* fall through */
@@ -279,7 +279,7 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
 static tc_status check_codec(const wu_picture *picture, tc_err *err)
 {
     const tiff_state *state = picture->state;
-    const uint16_t codec = tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
+    const uint16_t codec = read_tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
     const TIFFCodec *known;
     switch (codec) {
     case COMPRESSION_NONE:
@@ -307,7 +307,7 @@ static tc_status read_type(const wu_picture *picture, tiff_layout *layout, tc_er
     const unsigned bits = layout->bits;
     const bool whole = bits == 8 || bits == 16 || bits == 32 || bits == 64;
     layout->out.bits = bits <= 8 ? 8 : bits <= 16 ? 16 : bits;
-    switch (tag16(state->tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT)) {
+    switch (read_tag16(state->tiff, TIFFTAG_SAMPLEFORMAT, SAMPLEFORMAT_UINT)) {
     case SAMPLEFORMAT_UINT:
     case SAMPLEFORMAT_VOID:
         layout->out.type = WU_SAMPLE_UNSIGNED;
@@ -331,7 +331,7 @@ static tc_status read_type(const wu_picture *picture, tiff_layout *layout, tc_er
 static tc_status read_predictor(const wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
-    const uint16_t codec = tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
+    const uint16_t codec = read_tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
     const uint64_t predictor = codec == COMPRESSION_NONE || codec == COMPRESSION_PACKBITS
                                    ? stored_tag(picture, TIFFTAG_PREDICTOR, PREDICTOR_NONE)
                                    : PREDICTOR_NONE;
@@ -359,15 +359,16 @@ static tc_status read_layout(wu_picture *picture, tiff_layout *layout, tc_err *e
     return_if_error(check_codec(picture, err));
     layout->nx = width;
     layout->ny = height;
-    layout->bits = tag16(tiff, TIFFTAG_BITSPERSAMPLE, 1);
-    layout->samples = tag16(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
+    layout->bits = read_tag16(tiff, TIFFTAG_BITSPERSAMPLE, 1);
+    layout->samples = read_tag16(tiff, TIFFTAG_SAMPLESPERPIXEL, 1);
     uint32_t depth = 1;
     if (TIFFGetField(tiff, TIFFTAG_IMAGEDEPTH, &depth) == 1 && depth != 1)
         return refuse_tiff(picture, "with volumes as pages", err);
     if (layout->samples == 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: no samples", picture->path);
-    layout->planar = layout->samples > 1 && tag16(tiff, TIFFTAG_PLANARCONFIG,
-                                                  PLANARCONFIG_CONTIG) == PLANARCONFIG_SEPARATE;
+    layout->planar =
+        layout->samples > 1 &&
+        read_tag16(tiff, TIFFTAG_PLANARCONFIG, PLANARCONFIG_CONTIG) == PLANARCONFIG_SEPARATE;
     return_if_error(read_type(picture, layout, err));
     return_if_error(read_predictor(picture, layout, err));
     return read_colours(picture, layout, err);
@@ -437,7 +438,7 @@ static tc_status next_directory(wu_picture *picture, uint32_t *number, bool *fou
         if (TIFFLastDirectory(state->tiff))
             return check_next_pointer(picture, err);
         const uint64_t from = TIFFCurrentDirOffset(state->tiff);
-        if (!was_read(state, TIFFReadDirectory(state->tiff))) {
+        if (!directory_was_read(state, TIFFReadDirectory(state->tiff))) {
             if (!is_last_directory(picture, from))
                 return fail_tiff(picture, err);
             state->damaged = false;
@@ -555,7 +556,7 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
 static tc_status select_page(wu_picture *picture, uint64_t page, tc_err *err)
 {
     tiff_state *state = picture->state;
-    if (!was_read(state, TIFFSetSubDirectory(state->tiff, state->offsets[page])))
+    if (!directory_was_read(state, TIFFSetSubDirectory(state->tiff, state->offsets[page])))
         return fail_tiff(picture, err);
     return read_layout(picture, &state->layout, err);
 }
@@ -586,7 +587,7 @@ static void read_about(wu_picture *picture)
         if ((unit == 0 || unit >= UNITS) && !(picture->about.um[2] > 0))
             picture->about.remarks |= WU_UNIT;
     }
-    wu_about_orientation(tag16(state->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT),
+    wu_about_orientation(read_tag16(state->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT),
                          &picture->about);
     if (TIFFGetField(state->tiff, TIFFTAG_ICCPROFILE, &n, &data) == 1)
         picture->about.remarks |= WU_PROFILE;
@@ -605,7 +606,7 @@ static void find_following_planes(wu_picture *picture)
     uint64_t n = metadata->channels * metadata->frames * metadata->slices;
     n = n > metadata->images ? n : metadata->images;
     const bool plain =
-        tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) == COMPRESSION_NONE &&
+        read_tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) == COMPRESSION_NONE &&
         layout->bits % 8 == 0 && (layout->bits & (layout->bits - 1)) == 0 && !layout->planar &&
         TIFFIsTiled(state->tiff) == 0;
     if (picture->n_pages != 1 || n < 2 || n > MAX_PAGES || metadata->planes != NULL ||
@@ -636,10 +637,10 @@ static tc_status read_metadata(wu_picture *picture, tc_err *err)
     tiff_state *state = picture->state;
     wu_metadata *const metadata = &picture->metadata;
     const wu_tags tags = tags_of(picture);
-    const wu_tiff_pages there = { picture->n_pages, state->numbers, state->layout.out.channels,
-                                  state->layout.samples };
+    const wu_tiff_pages tiff_pages = { picture->n_pages, state->numbers, state->layout.out.channels,
+                                       state->layout.samples };
     tc_status status =
-        state->text == NULL ? TC_OK : wu_metadata_from_text(picture, state->text, &there, err);
+        state->text == NULL ? TC_OK : wu_metadata_from_text(picture, state->text, &tiff_pages, err);
     if (status == TC_OK)
         status = wu_metadata_from_tags(picture, &tags, state->offsets, err);
     /* If there are `samples` times as many planes in the metadata as pages, the metadata count each
@@ -684,7 +685,7 @@ static tc_status call_guarded(wu_picture *picture, tc_status (*body)(wu_picture 
 static tc_status read_directories(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
-    if (!was_read(state, TIFFSetDirectory(state->tiff, 0)))
+    if (!directory_was_read(state, TIFFSetDirectory(state->tiff, 0)))
         return fail_tiff(picture, err);
     const wu_tags tags = tags_of(picture);
     const char *const text = read_description(state->tiff);

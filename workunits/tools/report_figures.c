@@ -406,7 +406,7 @@ static tc_status put_outlines(shown_item *s, const layer *l, size_t k, tc_err *e
 /* --- points, scale --------------------------------------------------------------------------- */
 
 /* The greatest width of a figure in pixels of the screen. */
-static double widest(const shown_item *s)
+static double widest_figure(const shown_item *s)
 {
     enum {
         ENLARGED = 4, /* most pixels of the screen per pixel of the picture */
@@ -467,7 +467,7 @@ static double font_size(const shown_item *s)
 {
     enum { LEAST = 20 }; /* pixels of the screen */
     const uint32_t longer = s->nx > s->ny ? s->nx : s->ny;
-    return fmax(longer / 32.0, LEAST * s->nx / widest(s));
+    return fmax(longer / 32.0, LEAST * s->nx / widest_figure(s));
 }
 
 /* The height, in pixels of the picture, of the strip for the scale bar below the picture; 0: the
@@ -517,7 +517,7 @@ static void begin_figure(const shown_item *s, const char *title)
     wu_page_put(s->r->page,
                 "<figure style=\"max-width:%.0fpx\"><svg viewBox=\"0 0 %u %.6g\" "
                 "font-size=\"%.4g\" role=img aria-label=\"",
-                widest(s), s->nx, s->ny + scale_height(s), font_size(s));
+                widest_figure(s), s->nx, s->ny + scale_height(s), font_size(s));
     wu_page_text(s->r->page, title);
     wu_page_put(s->r->page, "\">");
 }

@@ -211,15 +211,15 @@ typedef struct measure {
     double value;
 } measure;
 
-static int by_value(const void *a, const void *b)
+static int compare_values(const void *a, const void *b)
 {
     const double m = *(const double *)a, n = *(const double *)b;
     return m < n ? -1 : m > n;
 }
 
-static int by_measure(const void *a, const void *b)
+static int compare_measures(const void *a, const void *b)
 {
-    return by_value(&((const measure *)a)->value, &((const measure *)b)->value);
+    return compare_values(&((const measure *)a)->value, &((const measure *)b)->value);
 }
 
 /* The diameter of the circle (power 2) or ball (power 3) of this size; power 0: the size itself. */
@@ -328,7 +328,7 @@ static tc_status find_sizes(summary *s, tc_err *err)
                                      : read_rows(s, measures, &n, err));
     /* The measures need to be sorted by value only once, since the sorts by group and by item,
      * which follow, are stable. */
-    return_if_error(tc_sort(measures, n, sizeof *measures, by_measure, NULL, err));
+    return_if_error(tc_sort(measures, n, sizeof *measures, compare_measures, NULL, err));
     if (n > 0)
         find_quartiles(s, measures, n, &s->all);
     return_if_error(find_quartiles_by_key(s, measures, n, group_of_measure, s->group_stats, err));
@@ -355,7 +355,7 @@ static tc_status find_counts(const summary *s, tc_err *err)
 static double median_of(double *values, size_t n)
 {
     enum { LEAST = 5 }; /* the fewest values whose median is meaningful */
-    qsort(values, n, sizeof *values, by_value);
+    qsort(values, n, sizeof *values, compare_values);
     return n >= LEAST ? quantile(values, n, sizeof *values, 0.5, 0) : NAN;
 }
 
@@ -395,7 +395,7 @@ static tc_status find_group_medians(const summary *s, const wu_count_doubt *foun
                 sizes[k++] = s->item_stats[i].quartile[1];
         }
         current->usual_count = median_of(right_counts, m);
-        qsort(counts, c, sizeof *counts, by_value);
+        qsort(counts, c, sizeof *counts, compare_values);
         for (int q = 0; q < 3; q++)
             s->group_stats[g].counts[q] = quantile(counts, c, sizeof *counts, (q + 1) * 0.25, 0);
         current->usual_size = median_of(sizes, k);
@@ -868,7 +868,7 @@ static tc_status find_excess(summary *s, const wu_count_doubt *found_doubt, tc_e
     for (size_t i = 0; i < n; i++)
         if (found_doubt[i].excess > 0 && !is_wrong(s, i, &found_doubt[i]))
             values[known++] = found_doubt[i].excess;
-    qsort(values, known, sizeof *values, by_value);
+    qsort(values, known, sizeof *values, compare_values);
     s->excess = known > 0 ? values[known / 2] : 0;
     return TC_OK;
 }

@@ -459,7 +459,7 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
 /* If a name of n bytes ends with a word for masks or label pictures, such as "mask", returns the
  * length of this word, else 0. drawn: also finds words for pictures that only show labels, such as
  * "overlay". whole: the name must be the word alone; else the word must follow one of "_-. ". */
-static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
+static size_t mask_word_length(const char *name, size_t n, bool drawn, bool whole)
 {
     static const char *const words[] = { "masks",         "mask",         "labels",   "label",
                                          "ground_truth",  "groundtruth",  "truth",    "gt",
@@ -480,12 +480,14 @@ static size_t mask_word(const char *name, size_t n, bool drawn, bool whole)
 }
 
 /* If `base` is the base name of a mask or label picture ("a_mask", "a_cp_masks"), returns the
- * length of the base name of the picture that it belongs to ("a"), else 0. drawn: as for mask_word.
+ * length of the base name of the picture that it belongs to ("a"), else 0. drawn: as for
+ * mask_word_length.
  */
-static size_t masked_part(const char *base, bool drawn)
+static size_t masked_length(const char *base, bool drawn)
 {
     static const char cellpose[] = "_cp";
-    const size_t n = strlen(base), m = mask_word(base, n, drawn, false), c = sizeof cellpose - 1;
+    const size_t n = strlen(base), m = mask_word_length(base, n, drawn, false),
+                 c = sizeof cellpose - 1;
     if (m == 0 || n == m + 1)
         return 0;
     const size_t left = n - m - 1;
@@ -509,7 +511,7 @@ static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *ou
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
         char *const base = base_name(all->files[i], false);
         if (base != NULL)
-            base[masked_part(base, true)] = '\0';
+            base[masked_length(base, true)] = '\0';
         status = base == NULL ? tc_no_memory(err, "a list of files")
                               : add_file(json_object_get(bases, base) != NULL ? &masks : &kept,
                                          strdup(all->files[i]), err);
@@ -546,8 +548,8 @@ static tc_status leave_out_mask_folders(listing *in, tc_err *err)
                       strncasecmp(os_last_part(all->files[i]), images[k], strlen(images[k])) == 0;
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
         const char *const name = os_last_part(all->files[i]);
-        const size_t part = masked_part(name, true);
-        bool mask = next_to && mask_word(name, strlen(name), true, true) > 0;
+        const size_t part = masked_length(name, true);
+        bool mask = next_to && mask_word_length(name, strlen(name), true, true) > 0;
         for (size_t k = 0; k < all->n_files && part > 0; k++)
             mask = mask || (strncmp(os_last_part(all->files[k]), name, part) == 0 &&
                             os_last_part(all->files[k])[part] == '\0');
@@ -916,7 +918,7 @@ static char *name_time(const char *name, unsigned long time, unsigned long n_tim
 
 /* Restricts the item to one time of its file, counted from 1. key: the base of the file (make_key).
  */
-static tc_status use_time(wu_source *item, const char *key, unsigned long time, tc_err *err)
+static tc_status select_time(wu_source *item, const char *key, unsigned long time, tc_err *err)
 {
     char *const name = base_name(item->path, false);
     const unsigned long n = item->pages.about.frames;
@@ -950,7 +952,7 @@ static tc_status split_times(finder *f, tc_err *err)
             break;
         item->pages.info = info;
         item->is_stack = info.nz > 1;
-        status = use_time(item, key, time, err);
+        status = select_time(item, key, time, err);
     }
     free(key);
     return status;
@@ -1243,7 +1245,7 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
     for (size_t i = 0; i < in.pictures.n_files && status == TC_OK; i++) {
         char *const key = make_key(masks->path, in.pictures.files[i], false);
         status = key == NULL ? tc_no_memory(err, "the list of masks") : index_mask(masks, key, err);
-        const size_t part = key == NULL ? 0 : masked_part(key, false);
+        const size_t part = key == NULL ? 0 : masked_length(key, false);
         if (status == TC_OK && part > 0) {
             key[part] = '\0';
             status = index_mask(masks, key, err);

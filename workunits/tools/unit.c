@@ -357,8 +357,8 @@ static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, u
 }
 
 /* Keeps the scaled-down picture of an image for the report's page. */
-static tc_status keep_seen(const unit_writer *w, const wu_source *item, const wu_picture_info *info,
-                           const void *page, tc_err *err)
+static tc_status keep_thumbnail(const unit_writer *w, const wu_source *item,
+                                const wu_picture_info *info, const void *page, tc_err *err)
 {
     const size_t i = (size_t)(item - w->unit->items);
     if (item->is_stack || i >= w->unit->n_thumbnails)
@@ -376,7 +376,7 @@ static tc_status read_page(const unit_writer *w, wu_page_reader *reader, wu_page
 {
     tc_status status = wu_page_next(reader, buffer, info, err);
     if (status == TC_OK && reader->kind == WU_KIND_IMAGE)
-        status = keep_seen(w, reader->item, info, buffer->data, err);
+        status = keep_thumbnail(w, reader->item, info, buffer->data, err);
     if (status == TC_OK && w->unit->grey && info->channels == 3) {
         wu_make_grey(buffer->data, (size_t)info->nx * info->ny, buffer->data);
         info->channels = 1;
