@@ -29,7 +29,7 @@ static bool is_lost(const char *path)
     return opens;
 }
 
-/* Reports that a file cannot be read now; error: an errno. */
+/* Returns the error that a file cannot be read now. error: the value of errno. */
 static tc_status fail_read(const char *path, int error, tc_err *err)
 {
     return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be read now: %s", path, strerror(error));
@@ -160,9 +160,8 @@ tc_status val_find_workunit(const char *folder, const char *result, char **path,
 
 /* --- the two scripts ------------------------------------------------------------------------- */
 
-/* Reads the work unit of a result. It is the server's own file: if it is missing or damaged, the
- * result is not invalid, so that this is reported as "try again later". *lasting: as in
- * val_script_init. */
+/* Reads the work unit of a result. If it is missing or damaged, returns TC_TRY_LATER, since it is
+ * the server's own file, and the result may be valid. *lasting: as in val_script_init. */
 static tc_status read_workunit(const char *folder, const char *result, an_unit *unit, bool *lasting,
                                tc_err *err)
 {
@@ -185,7 +184,7 @@ static bool is_alone(const char *folder, const char *result)
     size_t n = val_workunit_length(name);
     bool found = false;
 
-    for (int way = 0; !found && n > 0 && way < 2; way++) {
+    for (int attempt = 0; !found && n > 0 && attempt < 2; attempt++) {
         char *const submission = tc_text_of(name, n);
         char *const path = submission == NULL ? NULL : wu_path_in(folder, submission, "");
 

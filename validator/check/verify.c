@@ -228,7 +228,7 @@ tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claim
     an_work work = {
         .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads
     };
-    uint64_t random = ~(v->seed + index); /* does not depend on which other items are checked */
+    uint64_t random = ~(v->seed + index); /* the same whichever other items are checked */
     bool compute_again = v->chosen[index] || (v->looked_at[index] && a->check_pixels == NULL);
     tc_err why = { "" };
     tc_status status;

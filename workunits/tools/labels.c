@@ -35,7 +35,7 @@ typedef struct match {
     size_t n;     /* number of items that match equally well; 0: none */
 } match;
 
-/* The absolute path of an item's picture: as given, and with symbolic links resolved. */
+/* The absolute path of an item's picture, as the user gave it, and with symbolic links resolved. */
 typedef struct item_paths {
     char *given, *full;
 } item_paths;
@@ -47,29 +47,29 @@ static bool source_fits(const wu_result_file *file, size_t k, const item_paths *
     return is_source_of(source, paths->given, last) || is_source_of(source, paths->full, last);
 }
 
-/* Finds the result's item for an item called `name`. An item made from the same file is preferred;
- * if there are several, as for a time series, the one of the same name. Otherwise an item of the
- * same name matches if the folders agree. named: --names was given, so that only names are
+/* Finds the result's item that matches an item called `name`: an item made from the same file; if
+ * there are several, as for a time series, the one with the same name. If there is none, an item
+ * with the same name matches if the folders agree. named: --names was given, so that only names are
  * compared. */
 static match match_picture(const wu_result_file *file, const char *name, bool named,
                            const item_paths *paths)
 {
-    match same = { 0, 0 }, called = { 0, 0 };
+    match same_file = { 0, 0 }, same_name = { 0, 0 };
     for (size_t k = 0; k < file->n_items; k++) {
         const bool known = file->item_sources != NULL && file->item_sources[k][0] != '\0',
-                   alike = strcmp(file->item_names[k], name) == 0;
+                   has_name = strcmp(file->item_names[k], name) == 0;
         if (known && !named && source_fits(file, k, paths, true)) {
-            if (alike)
+            if (has_name)
                 return (match){ k, 1 };
-            same = (match){ k, same.n + 1 };
+            same_file = (match){ k, same_file.n + 1 };
         }
-        if (alike && (named || source_fits(file, k, paths, false)))
-            called = (match){ k, 1 };
+        if (has_name && (named || source_fits(file, k, paths, false)))
+            same_name = (match){ k, 1 };
     }
-    return same.n > 0 ? same : called;
+    return same_file.n > 0 ? same_file : same_name;
 }
 
-/* Sets *index to the index of the array with the item's labels. taken[k]: the item that uses the
+/* Sets *index to the index of the array with the item's labels. used_by[k]: the item that uses the
  * labels of the result's item k already, or NULL. */
 static tc_status find_in_result(const wu_result_file *file, const wu_source *item, bool named,
                                 const wu_source **used_by, size_t *index, tc_err *err)

@@ -74,10 +74,10 @@ static bool about_equal(double a, double b)
     return fabs(a - b) <= 0.01 * b;
 }
 
-/* Checks that pixels have the same size in all items, and sets *of to an item with this size.
- * given: the parameter, for messages. */
-static tc_status find_size(const wu_sources *sources, const char *given_text, const wu_source **of,
-                           tc_err *err)
+/* Checks that pixels have the same size in all items, and sets *example to an item with this size.
+ * given_text: the parameter in messages. */
+static tc_status find_size(const wu_sources *sources, const char *given_text,
+                           const wu_source **example, tc_err *err)
 {
     const wu_source *first = NULL;
     for (size_t i = 0; i < sources->n; i++) {
@@ -100,7 +100,7 @@ static tc_status find_size(const wu_sources *sources, const char *given_text, co
                     item->pages.files[0], item->um[1], item->um[2], first->pages.files[0],
                     first->um[1], first->um[2], given_text);
     }
-    *of = first;
+    *example = first;
     return first != NULL ? TC_OK
                          : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be used");
 }
@@ -110,12 +110,12 @@ static tc_status find_size(const wu_sources *sources, const char *given_text, co
 static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixel, tc_err *err)
 {
     const double z = item->is_stack ? item->um[0] : item->um[2], y = item->um[1], x = item->um[2];
-    const double finest = fmin(z, fmin(y, x));
+    const double shortest_side = fmin(z, fmin(y, x));
     const bool spaced = p->measure == AN_LENGTH_SPACED && item->is_stack;
     *pixel = p->measure == AN_AREA     ? y * x
              : p->measure == AN_VOLUME ? z * y * x
              : spaced                  ? 1
-                                       : finest;
+                                       : shortest_side;
     if ((p->measure == AN_LENGTH || (p->measure == AN_LENGTH_SPACED && !spaced)) &&
         !(about_equal(y, x) && about_equal(z, x)))
         return tc_fail(
@@ -125,7 +125,7 @@ static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixe
     return TC_OK;
 }
 
-/* Rounds to six significant digits: a measure is not known more exactly. */
+/* Rounds to six significant digits, as measures are not more exact. */
 static double round_to_digits(double value)
 {
     char text[32];

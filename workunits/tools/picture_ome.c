@@ -213,17 +213,17 @@ static void read_prop(ome_text *o, const XML_Char **all)
         o->prop_unit = wu_micrometres(value, strlen(value));
 }
 
-/* Begins a ModuloAlong element. The positions on its axis are given as a range, or by one Label
- * element each. */
+/* Begins a ModuloAlong element. Its attributes give the positions on its axis as a range; without
+ * these, each position has a Label element. */
 static void begin_modulo(ome_text *o, const XML_Char **all)
 {
     const char *const start = find_attribute(all, "Start"), *const end = find_attribute(all, "End"),
                       *const step = find_attribute(all, "Step"),
                       *const type = find_attribute(all, "Type");
-    const double each = step == NULL ? 1 : strtod(step, NULL),
+    const double step_length = step == NULL ? 1 : strtod(step, NULL),
                  n = start == NULL || end == NULL
                          ? 0
-                         : floor((strtod(end, NULL) - strtod(start, NULL)) / each + 1.5);
+                         : floor((strtod(end, NULL) - strtod(start, NULL)) / step_length + 1.5);
     o->in_modulo = true;
     if (n > 1)
         o->modulo = n < (double)MOST ? (uint64_t)n : MOST;

@@ -301,7 +301,7 @@ static uint32_t group_of_measure(const void *m)
     return ((const measure *)m)->group;
 }
 
-/* Sets the quartiles in of[k] from the measures whose key is k. The measures must be sorted by
+/* Sets the quartiles in stats[k] from the measures whose key is k. The measures must be sorted by
  * their values; this function sorts them by key, stably. */
 static tc_status find_quartiles_by_key(const summary *s, measure *measures, size_t n,
                                        uint32_t (*key)(const void *m), object_stats *stats,
