@@ -230,8 +230,8 @@ void wu_labels_close(wu_label_reader *r)
 
 /* --- counting -------------------------------------------------------------------------------- */
 
-/* Adds the labels of a slice that are not in `seen_labels` yet to the item's count. seen: a bit for
- * each label; updated. */
+/* Adds the labels of a slice that are not in `seen_labels` yet to the item's count. seen_labels: a
+ * bit for each label; updated. */
 static void count_slice(wu_source *item, const uint32_t *labels, size_t n, uint64_t *seen_labels)
 {
     for (size_t i = 0; i < n; i++) {
