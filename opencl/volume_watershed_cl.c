@@ -6,8 +6,9 @@
  * A stack that does not fit the device is processed in slabs of slices, together with the slices
  * around them that the blur and neighbours need: the device blurs, and finds for each voxel the
  * highest of its neighbours that are higher than it ("uphill neighbour"); the host does the other
- * phases. The host also continues, from the voxels' maxima on, if the saddles do not fit the
- * device's table, as in noisy stacks, or if joining maxima takes more than MOST_ROUNDS rounds.
+ * phases. If the saddles do not fit the device's table, as in noisy stacks, or if joining maxima
+ * takes more than MOST_ROUNDS rounds, the device also stops, and the host does the phases that
+ * follow the search for the maximum of each voxel.
  */
 #include <stdlib.h>
 
@@ -72,21 +73,21 @@ enum {
     B_HEIGHT,
     B_UP,
     B_TOP,
-    B_WEIGHTS, /* the Gaussian filter's weights */
-    B_STEPS,   /* the steps that later_steps returns */
-    B_SLOT,    /* the keys of the hash table of saddles */
-    B_SADDLE,  /* the heights of the hash table of saddles */
+    B_WEIGHTS,     /* the Gaussian filter's weights */
+    B_STEPS,       /* the steps that later_steps returns */
+    B_SLOT,        /* the keys of the hash table of saddles */
+    B_SLOT_HEIGHT, /* the heights of the hash table of saddles */
     /* Two lists of saddles: each round of joining copies those that are still needed from one to
      * the other. */
     B_LIST,
     B_NEXT_LIST,
-    B_MAXIMUM, /* the table of maxima */
-    B_CELLS,   /* the first voxels of the cells */
-    B_TABLE,   /* the table of cells */
-    /* Counters of two words; only B_SADDLES uses the second. */
+    B_MAXIMA_TABLE, /* the table of maxima */
+    B_CELLS,        /* the first voxels of the cells */
+    B_TABLE,        /* the table of cells */
+    /* Counters of two words; only B_N_SADDLES uses the second. */
     B_LISTED,      /* voxels of plateaus in the list */
-    B_MAXIMA,      /* maxima */
-    B_SADDLES,     /* slots in use; second word: whether there were too few slots */
+    B_N_MAXIMA,    /* maxima */
+    B_N_SADDLES,   /* slots in use; second word: whether there were too few slots */
     B_LIST_LENGTH, /* saddles in the list that is being written */
     B_FIRSTS,      /* first voxels in the list of cells */
     B_MEMBRANE,    /* voxels of membrane */
@@ -101,7 +102,8 @@ typedef struct ws_worker {
     ocl_pace pace[STAGES];
     an_gauss gauss;
     uint32_t nx, ny, nz;
-    uint32_t slab_slices; /* slices of all slabs but the last; nz: the stack fits the device */
+    uint32_t slab_slices; /* slices of each slab; the last one may have fewer; nz: the stack fits
+                             the device */
     uint32_t z0, slices; /* first slice and number of slices of the current slab; slices is 0 before
                             the first slab */
     uint32_t from,
@@ -265,7 +267,7 @@ static tc_status launch_uphill(ws_worker *w, uint64_t first, uint64_t end, tc_er
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), SHAPE(w));
     case END_PLATEAUS:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
-                      OCL_HELD(w, B_MAXIMA));
+                      OCL_HELD(w, B_N_MAXIMA));
     default: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
     }
 }
@@ -277,17 +279,17 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
     const uint32_t steps = later_steps(w, step);
 
     if (w->stage == CLEAR_SLOTS)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SLOT_HEIGHT));
     if (w->stage == MAXIMA)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
-                      OCL_HELD(w, B_MAXIMUM));
+                      OCL_HELD(w, B_MAXIMA_TABLE));
     if (w->stage == LIST)
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
-                      OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE),
+                      OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SLOT_HEIGHT),
                       OCL_HELD(w, B_LIST), OCL_HELD(w, B_LIST_LENGTH), OCL_UINT(steps));
     return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP),
-                  OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SADDLE),
-                  OCL_HELD(w, B_SADDLES), OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps),
+                  OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SLOT_HEIGHT),
+                  OCL_HELD(w, B_N_SADDLES), OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps),
                   OCL_UINT(vol_least_rise(w->params)));
 }
 
@@ -297,12 +299,12 @@ static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_e
     const int list = w->swapped ? B_NEXT_LIST : B_LIST;
 
     if (w->stage == FIND_BEST)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list),
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMA_TABLE), OCL_HELD(w, list),
                       OCL_HELD(w, B_LIST + B_NEXT_LIST - list), OCL_HELD(w, B_LIST_LENGTH),
                       OCL_UINT(vol_least_rise(w->params)));
     if (w->stage == FOLLOW_JOINS)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM));
-    return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMUM), OCL_HELD(w, list));
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMA_TABLE));
+    return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMA_TABLE), OCL_HELD(w, list));
 }
 
 /* Launches a stage that makes cells of the hills, labels the cells or measures them. In these
@@ -313,7 +315,8 @@ static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err
     const int fill = w->params->fill;
 
     switch (w->stage) {
-    case SET_HILLS: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_MAXIMUM));
+    case SET_HILLS:
+        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_MAXIMA_TABLE));
     case CLEAR_FIRSTS: return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT));
     case FIND_FIRSTS:
         return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP),
@@ -406,9 +409,10 @@ static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *e
 
 /* --- the ends of stages ---------------------------------------------------------------------- */
 
-/* After PLATEAU_EDGES or GROW_INWARDS: if GROW_INWARDS has listed further voxels of plateaus,
- * SETTLE and GROW_INWARDS are repeated for these. */
-static tc_status end_step(ws_worker *w, tc_err *err)
+/* After PLATEAU_EDGES or GROW_INWARDS: SETTLE and GROW_INWARDS are a round, which grows the known
+ * part of the plateaus by one voxel. If GROW_INWARDS has listed further voxels, begins another
+ * round, for these voxels. */
+static tc_status end_plateau_round(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
     const tc_status status = read_count(w, B_LISTED, count, err);
@@ -426,17 +430,17 @@ static tc_status end_step(ws_worker *w, tc_err *err)
 static tc_status end_saddles(ws_worker *w, tc_err *err)
 {
     uint32_t n_saddles[2] = { 0, 0 }, n_maxima[2] = { 0, 0 };
-    tc_status status = read_count(w, B_SADDLES, n_saddles, err);
+    tc_status status = read_count(w, B_N_SADDLES, n_saddles, err);
 
     if (status == TC_OK)
-        status = read_count(w, B_MAXIMA, n_maxima, err);
+        status = read_count(w, B_N_MAXIMA, n_maxima, err);
     if (status != TC_OK)
         return status;
     w->n_maxima = n_maxima[0];
     const ocl_need needs[] = {
         { B_LIST, (n_saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
         { B_NEXT_LIST, (n_saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
-        { B_MAXIMUM, w->n_maxima * (uint64_t)VOL_MAXIMUM * sizeof(cl_int), "volume", NULL },
+        { B_MAXIMA_TABLE, w->n_maxima * (uint64_t)VOL_MAXIMUM * sizeof(cl_int), "volume", NULL },
         { B_CELLS, (w->n_maxima + (uint64_t)1) * sizeof(cl_int), "volume", NULL }
     };
 
@@ -538,7 +542,7 @@ static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
     tc_status status = TC_OK;
 
     if (w->stage == PLATEAU_EDGES || w->stage == GROW_INWARDS)
-        status = end_step(w, err);
+        status = end_plateau_round(w, err);
     else if (w->stage == SADDLES)
         status = end_saddles(w, err);
     else if (w->stage == LIST || w->stage == FIND_BEST)
@@ -700,10 +704,10 @@ static tc_status make_buffers(ws_worker *w, tc_err *err)
                                { B_WEIGHTS, sizeof w->gauss.weight, "volume", w->gauss.weight },
                                { B_STEPS, sizeof step, "volume", step },
                                { B_SLOT, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
-                               { B_SADDLE, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
+                               { B_SLOT_HEIGHT, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
                                { B_LISTED, 2 * word, "volume", NULL },
-                               { B_MAXIMA, 2 * word, "volume", NULL },
-                               { B_SADDLES, 2 * word, "volume", NULL },
+                               { B_N_MAXIMA, 2 * word, "volume", NULL },
+                               { B_N_SADDLES, 2 * word, "volume", NULL },
                                { B_LIST_LENGTH, 2 * word, "volume", NULL },
                                { B_FIRSTS, 2 * word, "volume", NULL },
                                { B_MEMBRANE, 2 * word, "volume", NULL } };

@@ -16,7 +16,7 @@ import numpy as np
 from PIL import Image
 from scipy import ndimage
 
-import graphics as watched
+import graphics as graphics_test
 import tap
 from oracle import workunit
 
@@ -39,7 +39,8 @@ def save(picture, name):
 
 
 def thumb(path, name):
-    """Saves the centre of a picture that is scaled to 60%, or by more if needed to fill THUMB."""
+    """Scales a picture to 60%, or to the size that fills THUMB if this is larger, and saves its
+    centre."""
     with Image.open(path) as picture:
         w, h = picture.size
         scale = max(THUMB[0] / w, THUMB[1] / h, 0.6)
@@ -52,8 +53,8 @@ def thumb(path, name):
 def foam(path):
     """A stack of cells within membranes."""
     rng = np.random.default_rng(3)
-    zoom = ndimage.gaussian_filter(rng.random((24, 160, 240)), (2, 6, 6))
-    walls = np.abs(zoom - zoom.mean()) < 0.35 * zoom.std()
+    smooth_noise = ndimage.gaussian_filter(rng.random((24, 160, 240)), (2, 6, 6))
+    walls = np.abs(smooth_noise - smooth_noise.mean()) < 0.35 * smooth_noise.std()
     stack = np.where(walls, 190, 40) + rng.normal(0, 8, walls.shape)
     planes = [Image.fromarray(p.clip(0, 255).astype(np.uint8)) for p in stack]
     planes[0].save(path, save_all=True, append_images=planes[1:])
@@ -62,36 +63,38 @@ def foam(path):
 def graphics(path):
     """Saves windows of texcell_graphics: of glcm while it computes, and of cellcount."""
     smear, windows = tap.data("count/chula_1.jpg"), []
-    if smear is None or not os.path.exists(watched.GRAPHICS) or shutil.which("Xvfb") is None:
+    if smear is None or not os.path.exists(graphics_test.GRAPHICS) or shutil.which("Xvfb") is None:
         print("graphics.png is left as it is: no smear, no texcell_graphics or no Xvfb here")
         return
     with Image.open(smear) as picture:
         pixels = np.array(picture.convert("RGB"))
-    with watched.a_display() as env:
-        for analysis, times, parameters in (            # times: enlarged, so that it takes longer
+    with graphics_test.a_display() as env:
+        # The picture of glcm is magnified, so that computing takes longer.
+        for analysis, magnification, parameters in (
                 ("glcm", 3,
                  {"levels": [32], "distances": [1, 2, 3], "window": {"shape": "disc", "radius": 9},
                   "maps": [{"feature": "correlation", "levels": 32, "offset": [2, 0]}]}),
                 ("cellcount", 1, {"polarity": "dark", "smooth": 1, "fill_holes": True,
                                   "split": "distance", "min_area": 280})):
-            folder = os.path.join(watched.FOLDER, analysis)
+            folder = os.path.join(graphics_test.FOLDER, analysis)
             os.mkdir(folder)
             workunit.write(os.path.join(folder, "workunit"), analysis, parameters,
-                           [workunit.item("smear", [pixels.repeat(times, 0).repeat(times, 1)])])
-            watcher = subprocess.Popen([watched.GRAPHICS], cwd=folder, env=env)
-            watched.until(lambda: os.path.exists(os.path.join(folder, "texcell_watched")))
+                           [workunit.item("smear", [pixels.repeat(magnification, 0)
+                                           .repeat(magnification, 1)])])
+            viewer = subprocess.Popen([graphics_test.GRAPHICS], cwd=folder, env=env)
+            graphics_test.until(lambda: os.path.exists(os.path.join(folder, "texcell_watched")))
             task = subprocess.Popen([os.path.join(BUILD, "texcell")],
                                     cwd=folder, stderr=subprocess.DEVNULL)
             seen = os.path.join(folder, "texcell_view")
-            watched.until(lambda: task.poll() is not None or os.path.exists(seen) and
-                          watched.view_of(folder)[1] > 30000, 60)
+            graphics_test.until(lambda: task.poll() is not None or os.path.exists(seen) and
+                          graphics_test.view_of(folder)[1] > 30000, 60)
             task.send_signal(signal.SIGSTOP)
             time.sleep(2.5)
-            windows.append(watched.screen())
+            windows.append(graphics_test.screen())
             task.kill()
             task.wait()
-            watcher.kill()
-            watcher.wait()
+            viewer.kill()
+            viewer.wait()
     save(Image.fromarray(np.hstack(windows)[:540].astype(np.uint8)), path)
 
 

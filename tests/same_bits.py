@@ -1,5 +1,5 @@
-"""Test points for tests of the same bits: a unit gives the same bytes with any number of threads,
-on devices of any size, and after stops."""
+"""Functions for the tests *_same_bits.py, which test that the result of a work unit has the same
+bytes with any number of threads, on devices of any memory size, and after stops."""
 import os
 import re
 
@@ -13,8 +13,9 @@ def has_device():
 
 
 def bytes_of(folder, unit, device, threads, memory=None, checkpoints=True):
-    """The bytes of the result, or None with a note, also if the CPU replaced a device whose driver
-    failed. memory: the device's memory in bytes, None for all."""
+    """Returns the bytes of the result. If the run failed, or the device's driver failed so that the
+    CPU continued, prints a note and returns None. memory: the device's memory in bytes, None for
+    all."""
     result = os.path.join(folder, "r.npz")
     if os.path.exists(result):
         os.remove(result)
@@ -47,10 +48,12 @@ def everywhere(folder, analysis, jobs, device, memories):
                 tap.skip(title, "no OpenCL device")
 
 
-def crossing(folder, unit, device, patience, more):
-    """Stopped again and again, and continued each time on the other device."""
+def crossing(folder, unit, device, seconds, more_per_turn):
+    """Tests a run that is stopped again and again, and continued on CPU and device in turn. It is
+    stopped first after `seconds` + `more_per_turn` seconds, and each further time after
+    `more_per_turn` seconds more than the time before."""
     first = bytes_of(folder, unit, "cpu", 2)
-    again, kills = stopped_often(folder, unit, device, patience, more)
+    again, kills = stopped_often(folder, unit, device, seconds, more_per_turn)
     tap.ok(first is not None and again == first and kills > 0,
            "stopped %d times, %s, it gives the same bytes" %
            (kills, "on both backends in turn" if device else "on the CPU"))

@@ -6,9 +6,10 @@ import subprocess
 import tap
 
 
-def stopped_often(folder, unit, device, patience, more):
-    """The bytes of the result, and the number of stops. The program is stopped after patience +
-    more * turn seconds, by SIGTERM or SIGKILL, on CPU and device in turn if there is a device."""
+def stopped_often(folder, unit, device, seconds, more_per_turn):
+    """The bytes of the result, and the number of stops. In turn 1, 2, ..., the program is stopped
+    after seconds + more_per_turn * turn seconds, by SIGTERM or SIGKILL. It runs on CPU and device
+    alternately if there is a device."""
     result, where = os.path.join(folder, "x.npz"), os.path.join(folder, "checkpoints")
     os.mkdir(where)
     kills, turns = 0, 0
@@ -20,7 +21,7 @@ def stopped_often(folder, unit, device, patience, more):
                               "--checkpoint-dir", where, "--checkpoint-every", "0.01", "--quiet"],
                              stderr=subprocess.PIPE)
         try:
-            p.wait(timeout=patience + more * turns)
+            p.wait(timeout=seconds + more_per_turn * turns)
         except subprocess.TimeoutExpired:
             p.send_signal(signal.SIGTERM if turns % 4 else signal.SIGKILL)
             p.wait()

@@ -16,7 +16,7 @@ tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int
  */
 bool an_is_quotient(double value, int64_t den, int64_t *sum);
 
-/* The number of cells from which on a result whose cells are mostly tiny is probably the
+/* If a result has at least this many cells, and most of them are tiny, it is probably a
  * segmentation of noise. */
 enum { AN_MANY = 20 };
 

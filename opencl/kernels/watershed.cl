@@ -8,14 +8,16 @@
  *
  *   height[i]  VOL_TOP less the blurred grey value
  *   up[i]      the voxel that voxel i leads to, numbered through the whole stack, or a negative
- *              value of app/analysis/common/watershed_core.h; later, if voxel i is maximum number
- *              n, ~n; finally the voxel of the maximum that represents the hill
- *   top[i]     the maximum that voxel i leads to; before that a list of voxels of plateaus, then
- *              the links of a union-find that joins the voxels of each plateau that is a maximum
+ *              value of app/analysis/common/watershed_core.h. If voxel i is a maximum,
+ *              ws_end_plateaus sets up[i] to ~n, where n is the maximum's number, and ws_set_hills
+ *              sets it to the voxel of the maximum that represents the hill.
+ *   top[i]     Until ws_grow_inwards is done, `top` is a list of voxels of plateaus. Then it has
+ *              the links of a union-find, which joins the voxels of each plateau that is a
+ *              maximum. ws_tops sets top[i] to the maximum that voxel i leads to.
  *
- * The order of entries in lists varies, but the results do not depend on it. A launch that changes
- * links of the union-find, `up` of plateaus, slots or counts accesses these by atomic functions
- * only.
+ * The order of entries in lists varies, but the results do not depend on it. If a launch changes
+ * slots, counts, links of the union-find, or the `up` of voxels of plateaus, it accesses these by
+ * atomic functions only.
  *
  * Macros: GROUP, the size of a work-group; PIXEL, the type of a grey value; SUM, a type that holds
  * weighted sums of grey values.
@@ -133,8 +135,8 @@ __kernel GROUP_ATTRIBUTE void ws_uphill(__global const uint *height, __global in
     } while (0)
 
 /* Lists in list[0..*count) the voxels with unknown `up` that have a neighbour of the same height
- * whose `up` is known, and makes the `up` of the listed voxels pending: it leads to such a
- * neighbour. A work-item examines a voxel. */
+ * whose `up` is known. Sets the `up` of each listed voxel to a preliminary value ("pending", see
+ * WS_PENDING) for the first such neighbour in raster order. A work-item examines a voxel. */
 __kernel GROUP_ATTRIBUTE void ws_plateau_edges(__global const uint *height,
                                                volatile __global int *up, __global int *list,
                                                volatile __global int *count, int nx, int ny, int nz,
@@ -161,7 +163,7 @@ __kernel GROUP_ATTRIBUTE void ws_settle(__global int *up, __global const int *li
                                         uint end)
 {
     if (ITEM < end)
-        up[list[ITEM]] = WS_PENDING(up[list[ITEM]]);
+        up[list[ITEM]] = WS_PENDING(up[list[ITEM]]); /* WS_PENDING is its own inverse */
 }
 
 /* Goes one step further into the plateaus from the listed voxels [first, end): makes the `up` of
@@ -340,18 +342,18 @@ __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int
 
 /*
  * By definition, maxima are joined to hills by taking the saddles one after another, the highest
- * first: a saddle joins its two hills unless the lower one rises above it by `least` or more. So
- * the first saddle taken of a hill is its highest one, when the hill is not joined with any other
- * yet; if this saddle leads to a higher hill, it joins the two, whatever the other saddles are. A
- * round of the kernels below does this for all hills at once. The other saddles of the lower hill,
- * none of which is higher than that one, then belong to the higher hill. Each round drops the
- * saddles within a hill and those that cannot join their hills. The highest saddle that remains
- * always joins two hills, so the rounds end.
+ * first: a saddle joins its two hills unless the lower one rises above it by `least` or more. The
+ * first saddle of a hill that is taken is therefore its highest one, and no other saddle has joined
+ * the hill before. If this saddle leads to a higher hill, it joins the two, whatever the other
+ * saddles are. A round of the kernels below does this for all hills at once. The other saddles of
+ * the lower hill, none of which is higher than that one, then belong to the higher hill. Each round
+ * drops the saddles within a hill and those that cannot join their hills. The highest saddle that
+ * remains always joins two hills, so the rounds end.
  */
 /* The row of maximum number n in the table of maxima (layout.h). */
 #define MAXIMUM(n) (maxima + (size_t)(n) * VOL_MAXIMUM)
-/* The row, in the table of maxima, of the maximum that represents the hill of a saddle's maximum
- * number `side` (0 or 1). row: the saddle's row in its list. */
+/* The hill on one side of a saddle: the row of the maximum that represents it, in the table of
+ * maxima. side: 0 or 1, one of the saddle's two maxima. row: the saddle's row in its list. */
 #define HILL(row, side) MAXIMUM(MAXIMUM((row)[side])[VOL_HILL])
 
 /* Resets the record of a hill's highest saddle. m: the hill's row in the table of maxima. */
@@ -400,8 +402,8 @@ __kernel GROUP_ATTRIBUTE void ws_find_best(volatile __global int *maxima, __glob
 }
 
 /* If several saddles of a hill are the highest, the one whose two maxima come first in raster order
- * is taken. This kernel sets VOL_EARLIER of each hill to the least voxel among the first maxima of
- * these saddles. A work-item processes a saddle. */
+ * is taken. This kernel compares the first maxima of these saddles, and sets VOL_EARLIER of each
+ * hill to the voxel of the one that comes first in raster order. A work-item processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
                                               __global const int *live, uint first, uint end)
 {
@@ -414,8 +416,9 @@ __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
             atomic_min(&HILL(row, side)[VOL_EARLIER], MAXIMUM(row[0])[VOL_VOXEL]);
 }
 
-/* Sets VOL_LATER of each hill to the least voxel among the second maxima of those highest saddles
- * whose first maximum is VOL_EARLIER. A work-item processes a saddle. */
+/* Compares the second maxima of those highest saddles whose first maximum is VOL_EARLIER, and sets
+ * VOL_LATER of each hill to the voxel of the one that comes first in raster order. A work-item
+ * processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __global const int *live,
                                             uint first, uint end)
 {

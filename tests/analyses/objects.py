@@ -55,10 +55,10 @@ def sixteen():
                  labels=[np.zeros((12, 13), int)])]
 
 
-def even():
-    """An object of the largest size that a device takes, with one grey value: its matrix has one
-    entry, which is beyond the table of logarithms."""
-    return [item("even", [np.full((180, 182), 9, np.uint8)], labels=[np.ones((180, 182), int)])]
+def uniform():
+    """An object of the largest size that a device takes, with one grey value. All of its pairs are
+    counted in one entry of its matrix, and this count is too large for the table of logarithms."""
+    return [item("uniform", [np.full((180, 182), 9, np.uint8)], labels=[np.ones((180, 182), int)])]
 
 
 JOBS = {
@@ -70,12 +70,13 @@ JOBS = {
     "sixteen": ({"families": ["shape", "intensity"]}, sixteen()),
     "textures": ({"families": ["texture"], "aggregate": "merge", "distances": [2, 1],
                   "range": "type"}, deep()),
-    "even": ({"families": ["texture"], "aggregate": "merge", "texture_features": "ibsi"}, even()),
+    "uniform": ({"families": ["texture"], "aggregate": "merge", "texture_features": "ibsi"},
+                uniform()),
 }
 
 
 KNOWN = {"flat": "0ce535d4", "deep": "3f9baa12", "merged": "8be6a60c", "sixteen": "9b9537ad",
-         "textures": "677d21a6", "even": "75ca0d00"}
+         "textures": "677d21a6", "uniform": "75ca0d00"}
 
 
 def random_job(rng):
@@ -166,21 +167,21 @@ def forgeries():
     yield column("object_border", big, lambda v: not v,
                  "object_border: does not go with object_bbox")
     yield column("object_extent", big, lambda v: np.nextafter(v, 0), "object_extent: not the share")
-    yield column("object_perimeter", big, -1.0, "object_perimeter: not of so many pixels")
-    yield column("object_perimeter", big, nan, "object_perimeter: not of so many pixels")
-    yield column("object_perimeter", big, 1e4, "object_perimeter: not of so many pixels")
+    yield column("object_perimeter", big, -1.0, "object_perimeter: impossible")
+    yield column("object_perimeter", big, nan, "object_perimeter: impossible")
+    yield column("object_perimeter", big, 1e4, "object_perimeter: impossible")
     yield column("object_perimeter", big, lambda v: v + 0.3,
-                 "object_perimeter: not of so many pixels")
+                 "object_perimeter: impossible")
     yield column("object_perimeter", big, lambda v: v + 1, "object_form_factor: does not go")
     yield column("object_form_factor", big, lambda v: 2 * v, "object_form_factor: does not go")
     yield column("object_equivalent_diameter_area", big, lambda v: v + 1,
                  "object_equivalent_diameter_area: not of")
     yield column("object_axis_major_length", big, 1e3,
-                 "object_axis_major_length, object_axis_minor_length: of no object")
+                 "object_axis_major_length, object_axis_minor_length: impossible")
     yield column("object_axis_minor_length", big, 1e3,
-                 "object_axis_major_length, object_axis_minor_length: of no object")
+                 "object_axis_major_length, object_axis_minor_length: impossible")
     yield column("object_axis_minor_length", big, -1.0,
-                 "object_axis_major_length, object_axis_minor_length: of no object")
+                 "object_axis_major_length, object_axis_minor_length: impossible")
     yield column("object_axis_major_length", big, lambda v: v * 1.001,
                  "object_eccentricity: does not go")
     yield column("object_eccentricity", big, 1.5, "object_eccentricity: does not go")
@@ -196,10 +197,10 @@ def forgeries():
     yield column("object_holes", big, 5000, "object_holes: more than")
     yield column("object_euler_number", big, 5000, "object_euler_number: does not go")
     yield column("object_euler_number", big, -5000, "object_euler_number: does not go")
-    yield column("object_feret_diameter_max", big, 0.5, "object_feret_diameter_max: of no object")
-    yield column("object_feret_diameter_max", big, 500.0, "object_feret_diameter_max: of no object")
+    yield column("object_feret_diameter_max", big, 0.5, "object_feret_diameter_max: impossible")
+    yield column("object_feret_diameter_max", big, 500.0, "object_feret_diameter_max: impossible")
     yield column("object_feret_diameter_max", big, lambda v: np.nextafter(v, 0),
-                 "object_feret_diameter_max: of no object")
+                 "object_feret_diameter_max: impossible")
     yield column("object_intensity_min", big, -1,
                  "object_intensity_min, object_intensity_max: no two")
     yield column("object_intensity_max", big, 256,
@@ -239,7 +240,7 @@ def forgeries():
                          what=name + " made -0.5")
     position = FEATURES.index
     yield column("object_glcm", (big, position("entropy")), nan,
-                 "object_glcm: some features are numbers")
+                 "object_glcm: some features are numbers and some are not")
     yield column("object_glcm", (big, position("asm")), lambda v: 0.9,
                  "object_glcm: one feature is greater")
     yield column("object_glcm", (big, position("entropy")), 1.0,
@@ -263,17 +264,17 @@ def forgeries():
     yield column("object_volume_um3", 2, lambda v: v * 2, "object_volume_um3: not object_voxels",
                  "deep")
     yield column("object_bbox", (2, 3), 99, "object_bbox: not a box", "deep")
-    yield column("object_axis_length", (2, 0), 0.0, "object_axis_length: of no object", "deep")
-    yield column("object_axis_length", (2, 0), 90.0, "object_axis_length: of no object", "deep")
-    yield column("object_surface", 2, -1.0, "object_surface: not of", "deep")
-    yield column("object_surface", 2, 1e9, "object_surface: not of", "deep")
+    yield column("object_axis_length", (2, 0), 0.0, "object_axis_length: impossible", "deep")
+    yield column("object_axis_length", (2, 0), 90.0, "object_axis_length: impossible", "deep")
+    yield column("object_surface", 2, -1.0, "object_surface: impossible", "deep")
+    yield column("object_surface", 2, 1e9, "object_surface: impossible", "deep")
     yield column("object_surface", 2, lambda v: v * 1.01, "object_sphericity: does not go", "deep")
-    yield column("object_mesh_volume", 2, 0.0, "object_mesh_volume: not of so many", "deep")
+    yield column("object_mesh_volume", 2, 0.0, "object_mesh_volume: impossible", "deep")
     yield column("object_mesh_volume", 2, lambda v: v * 1.01, "object_sphericity: does not go",
                  "deep")
     yield column("object_sphericity", 2, lambda v: np.nextafter(v, 0),
                  "object_sphericity: does not go", "deep")
-    yield column("object_euler_number", 2, 1 << 30, "object_euler_number: not of so many", "deep")
+    yield column("object_euler_number", 2, 1 << 30, "object_euler_number: impossible", "deep")
     yield column("object_intensity_std", 0, 1.0, "object_intensity_std: there is one grey value",
                  "sixteen")
     yield column("object_border", 0, True, "object_border: does not go", "merged")

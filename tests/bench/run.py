@@ -19,7 +19,7 @@ BENCH = os.path.join(BUILD, "tests", "bench", "glcm_bench")
 PICTURES = os.path.join(os.path.dirname(skimage.__file__), "data")
 ROUNDS = os.environ.get("BENCH_ROUNDS", "3")
 DISTANCES = os.environ.get("BENCH_DISTANCES", str(list(range(1, 26))))
-MEMORY_BAR = 200            # MiB
+MEMORY_LIMIT = 200          # MiB
 FEW = "[1,9,17,25]"         # distances with which instructions are counted
 
 
@@ -76,7 +76,7 @@ def memory(folder):
     large_picture(large[0])
     for copy in large[1:]:
         shutil.copy(large[0], copy)
-    hcc = memory_row(folder, "preset hcc, 1 image (bar: %d MiB)" % MEMORY_BAR, large[:1],
+    hcc = memory_row(folder, "preset hcc, 1 image (limit: %d MiB)" % MEMORY_LIMIT, large[:1],
                      "--preset", "hcc",
                      "--param", "distances=" + DISTANCES)
     one = memory_row(folder, "the same with distance 1 only, 1 image", large[:1], "--preset", "hcc",
@@ -87,15 +87,15 @@ def memory(folder):
                       "distances=[1]")
     memory_row(folder, "every pixel, distance 1, four directions, 64 grey levels", large[:1],
                "--param", "distances=[1]", "--param", "directions=four", "--param", "levels=[64]")
-    print("within the bar: %s; 20 images take %+.1f MiB more than 1" %
-          ("yes" if hcc <= MEMORY_BAR else "NO", many - one))
-    return hcc <= MEMORY_BAR
+    print("within the limit: %s; 20 images take %+.1f MiB more than 1" %
+          ("yes" if hcc <= MEMORY_LIMIT else "NO", many - one))
+    return hcc <= MEMORY_LIMIT
 
 
 # --- instructions ----------------------------------------------------------------------
 
 def instructions(picture, part, roi):
-    """(instructions of a run with the program's start, number of matrices)."""
+    """(instructions of a run, including the program's start; number of matrices)."""
     done = subprocess.run(["valgrind", "--tool=cachegrind", "--cache-sim=no",
                            "--cachegrind-out-file=/dev/null",
                            BENCH, picture, "--once", part, "--distances", FEW, "--roi", str(roi)],
@@ -105,7 +105,7 @@ def instructions(picture, part, roi):
 
 
 def count_instructions(picture):
-    title("instructions a matrix, one thread (valgrind; the same on a busy machine)")
+    title("instructions per matrix, one thread (valgrind; the same on a busy machine)")
     if shutil.which("valgrind") is None:
         print("left out: there is no valgrind")
         return

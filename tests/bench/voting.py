@@ -1,5 +1,6 @@
-"""The time of voting on the CPU, compared with a direct evaluation of the same scheme in NumPy
-(tests/oracle), and with two threads compared with one. Environment: TEXCELL_BUILD."""
+"""Measures two ratios of times of voting on the CPU: a direct evaluation of the same scheme in
+NumPy (tests/oracle) to texcell, and texcell with one thread to texcell with two. Environment:
+TEXCELL_BUILD (the build folder)."""
 import os
 import resource
 import subprocess

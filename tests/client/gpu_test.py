@@ -73,7 +73,7 @@ def test_suspension(client, task):
            client.stderr_of(task))
     slot = client.slot_of(task)
     client.tell(task, "suspend")
-    until(20, lambda: not process.alive(), "a suspended GPU task leaves")
+    until(20, lambda: not process.alive(), "a suspended GPU task exits")
     with open(os.path.join(slot, "stderr.txt")) as f:
         output = f.read()
     tap.ok("texcell: the client asked to quit" in output and
@@ -87,7 +87,7 @@ def test_lost_gpu(client, task):
     until(60, lambda: "going on from the checkpoint" in client.stderr_of(task),
           "it goes on after a suspension")
     open(LOST, "w").close()
-    until(20, lambda: not process.alive(), "a task that lost its GPU leaves")
+    until(20, lambda: not process.alive(), "a task that lost its GPU exits")
     until(20, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
     line = [x for x in client.log_tail().splitlines() if "postponed for" in x][-1]
     tap.ok(re.search(r"Task %s postponed for 300 seconds: (\S.*): launch of kernel \w+: "
@@ -111,7 +111,7 @@ def test_driver_crash(client, task):
         with open(faults, "w") as f:
             f.write("x" * before)
         open(CRASH, "w").close()
-        until(30, lambda: not process.alive(), "a task whose driver crashed leaves")
+        until(30, lambda: not process.alive(), "a task whose driver crashed exits")
         line = "Task %s postponed for %d seconds: %s" % (task, seconds, why)
         until(20, lambda: "postponed for %d seconds: the OpenCL" % seconds in client.log_tail(),
               "the client is told to wait")
@@ -122,7 +122,7 @@ def test_driver_crash(client, task):
         client.quit()
         client.start()
     until(60, lambda: not os.path.exists(faults),
-          "with a checkpoint the driver's faults are forgotten")
+          "driver_faults is removed when the task writes a checkpoint")
 
 
 def test_large_stack(server):
@@ -154,8 +154,8 @@ def gpu_story(server):
     unit = os.path.join(WORK, "long.zip")
     pack(unit, ["camera", "brick", "moon"], 50)
     run_alone(unit, unit + ".npz", 2)
-    # The driver hangs when the process exits: after 300 s the client would count the task as
-    # failed.
+    # With GPU_SHIM_HANGS, the driver hangs when the process exits. A process that waited for it
+    # would be counted as failed by the client after 300 s.
     hangs = {"GPU_SHIM_HANGS": "1"}
     with client_with_tasks("gpu", server, [("w1", unit)], gpu="NVIDIA", environment=hangs,
                            ncpus=0.1) as client:
@@ -195,7 +195,7 @@ def test_two_gpus(server):
             process = client.task_process(tasks[0])
             until(60, lambda: client.fraction(tasks[0]) > 0, "it is at work")
             client.tell(tasks[0], "suspend")
-            until(20, lambda: not process.alive(), "a suspended GPU task leaves")
+            until(20, lambda: not process.alive(), "a suspended GPU task exits")
             output = client.stderr_of(tasks[0])
             tap.ok("texcell: the client asked to quit" in output,
                    "a task not left in memory releases the GPU", output)
@@ -284,7 +284,8 @@ def test_unknown_option(server):
 
 
 def test_wrong_device(server):
-    """A wrong --device postpones the task: the volunteer may want to keep it off another device."""
+    """A wrong --device postpones the task. It must not run on another device, as the volunteer may
+    want to keep tasks off that device."""
     with client_with_example(server, "names", "--gpu-percent", gpu="NVIDIA",
                              version="texcell_opencl_nvidia_windows",
                              edit=lambda text: text.replace("--gpu-percent 50",

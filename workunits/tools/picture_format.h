@@ -34,7 +34,7 @@ typedef struct wu_plane {
 
 /* A file's metadata about its pages. Decoders and the readers of texts and tags fill it; only
  * wu_picture_choose_pages decides whether it is accepted. Before the decoder's open, all counts are
- * 1. */
+ * 1. A "text" is a description in the file, such as TIFF's ImageDescription. */
 typedef struct wu_metadata {
     const char *by; /* name of the metadata in messages: "its OME-XML". NULL: no metadata */
     uint64_t channels, frames, slices; /* frames: times */
@@ -118,8 +118,9 @@ tc_status wu_picture_open_bare(const char *path, const wu_picture_want *want, wu
 /* Decides from metadata, want and n_pages which pages are read: sets info.nz, or refuses the file
  * with the remedy. */
 tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err);
-/* Whether pages that no metadata describe are treated as channels: the user asked for a channel by
- * its number, and a pixel has only one sample. samples: the number of samples per pixel. */
+/* Pages can be channels, slices or times. If the metadata do not state which, the caller treats the
+ * pages as channels if this function returns true: if the user asked for a channel by its number,
+ * and a pixel has only one sample. samples: the number of samples per pixel. */
 bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples);
 /* TC_BAD_INPUT: a colour was asked for by name, but the channels are not red, green and blue. */
 tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels, tc_err *err);
@@ -149,7 +150,8 @@ double wu_micrometres(const char *unit, size_t n);
 bool wu_is_no_length(const char *unit, size_t n);
 /* Sets the size of a pixel from a resolution of x and y pixels per `unit_um` micrometres; a unit
  * from a text (metadata.unit_um) replaces unit_um. Does nothing if the size is set already, or if
- * it is that of screens, print or scanners, which is unrelated to what the picture shows. */
+ * the pixel is so large that the resolution is probably that of a screen, printer or scanner, which
+ * is unrelated to what the picture shows. */
 void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um);
 /* Reads the orientation from n bytes of Exif data. */
 void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out);
@@ -167,8 +169,8 @@ bool wu_is_ramp(const uint8_t (*colour)[3], size_t n);
 /* The pages of a TIFF file, for the readers of texts. */
 typedef struct wu_tiff_pages {
     uint64_t n;
-    const uint32_t *number; /* [n] index of each page in the file, where pages that are left out
-                               count, too */
+    const uint32_t *number; /* [n] index of each page among all pages of the file, including those
+                               that are left out */
     unsigned samples;       /* samples per pixel, without alpha */
     unsigned stored;        /* samples per pixel, with alpha */
 } wu_tiff_pages;

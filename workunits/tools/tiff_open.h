@@ -27,8 +27,8 @@ typedef struct wu_tiff_listener {
  * that was passed to `listener`, or if there is no memory. Otherwise wu_tiff_close must be called,
  * in the same thread. */
 TIFF *wu_tiff_create(wu_tiff_listener *listener, const char *path, const char *mode);
-/* Reads the header of `file`, which the caller still owns. Tags because of which libtiff would
- * refuse the file are hidden from libtiff: tags without values, some tags that are 0, and the
+/* Reads the header of `file`, which the caller still owns. Some tags would make libtiff refuse the
+ * file; they are hidden from libtiff: tags without values, some tags that are 0, and the
  * photometric value "palette". most: the most bytes that libtiff may allocate at once; libtiff
  * before 4.5 has no such limit. */
 TIFF *wu_tiff_read(wu_tiff_listener *listener, const char *path, FILE *file, tmsize_t most);

@@ -19,16 +19,17 @@ TC_INLINE int cc_at_border(tc_u32 x0, tc_u32 y0, tc_u32 x1, tc_u32 y1, tc_u32 nx
 
 /* --- grey values ----------------------------------------------------------------------------- */
 
-/* Returns grey value v with the background `ground` removed: middle + v - ground, or with `ratio`
- * middle * v / ground, rounded; clamped to 0 to `most`. */
-TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 middle, int ratio, tc_u32 most)
+/* Returns grey value v with the background `ground` removed, so that the background becomes
+ * `level`: level + v - ground, or with `ratio` level * v / ground, rounded; clamped to 0 to `most`.
+ */
+TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 level, int ratio, tc_u32 most)
 {
     if (ratio) {
-        const tc_u64 q = ((tc_u64)v * middle + ground / 2) / (ground > 0 ? ground : 1);
+        const tc_u64 q = ((tc_u64)v * level + ground / 2) / (ground > 0 ? ground : 1);
 
         return q < most ? (tc_u32)q : most;
     }
-    return v + middle < ground ? 0 : v + middle - ground < most ? v + middle - ground : most;
+    return v + level < ground ? 0 : v + level - ground < most ? v + level - ground : most;
 }
 
 /* Fits a line to n consecutive values by least squares. Returns n times the difference, rounded,

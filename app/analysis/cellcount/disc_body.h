@@ -77,14 +77,16 @@ static void DISC_NAME(disc_block)(const disc_tile *t, int64_t y, size_t x, DISC_
     }
 }
 
-/* Writes into `to`, for each pixel of the tile, the greatest value within its disc; if `from` is
- * not NULL, the value of `from` there after this background has been taken off. */
+/* Writes into `to`, for each pixel of the tile, the greatest value within its disc. If `from` is
+ * not NULL, this value is taken as the background: writes the pixel's value in `from` without it.
+ */
 static void DISC_NAME(process_tile)(const cc_prepare *p, const disc_tile *t, const wu_pixels *from,
                                     const wu_pixels *to)
 {
     const cc_params *const q = p->params;
-    const uint32_t greatest = greatest_pixel(t->in),
-                   middle = q->bright ? q->ratio ? cc_middle(t->in->bits) : 0 : greatest;
+    const uint32_t greatest = greatest_pixel(t->in);
+    /* The grey value that the background becomes. */
+    const uint32_t level = q->bright ? q->ratio ? cc_middle(t->in->bits) : 0 : greatest;
     const size_t n = (size_t)(t->at.x1 - t->at.x0);
 
     for (int64_t y = t->at.y0 - t->radius; y < t->at.y1 + t->radius; y++)
@@ -101,7 +103,7 @@ static void DISC_NAME(process_tile)(const cc_prepare *p, const disc_tile *t, con
             for (size_t k = 0; k < BLOCK; k++)
                 most[k] ^= (DISC_VALUE)t->flip;
             for (size_t k = 0; values != NULL && k < m; k++)
-                most[k] = (DISC_VALUE)cc_levelled(values[k], most[k], middle, q->ratio, greatest);
+                most[k] = (DISC_VALUE)cc_levelled(values[k], most[k], level, q->ratio, greatest);
             memcpy(out, most, m * sizeof *out);
         }
 }

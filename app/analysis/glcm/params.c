@@ -24,7 +24,7 @@ static const an_param window_keys[] = {
       .help = "disc, square: a window around each pixel of the ROI; roi: the whole ROI at once." },
     { "radius", AN_INT, FIELD(radius), .min = 1, .max = GLCM_MAX_RADIUS, .initial = "16",
       .when = 1u << GLCM_DISC | 1u << GLCM_SQUARE, .unit = "pixels", .measure = AN_LENGTH,
-      .help = "Radius of the disc; of the square half the side, rounded down." },
+      .help = "Radius of the disc, or half the square's side, rounded down." },
     { .key = NULL }
 };
 
@@ -58,12 +58,12 @@ const an_param glcm_parameters[] = {
       .help = "hcc: as Help Conquer Cancer computed it: the defaults, with a disc of radius 84 as "
               "ROI. Other keys override it." },
     { "levels", AN_INTS, FIELD(levels), .count = FIELD(n_levels), .min = 2, .max = GLCM_MAX_LEVELS,
-      .initial = "[16,32,64]", .help = "Numbers of grey levels; each is computed." },
+      .initial = "[16,32,64]", .help = "Numbers of grey levels; features are computed for each." },
     { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges,
       .word = FIELD(range), .initial = "type", .unit = "grey values",
-      .help =
-          "Grey values that are spread over the levels, [lo,hi]; type, null: all of the item's "
-          "depth; image: from the item's least to its greatest, in all slices, whatever the ROI." },
+      .help = "Grey values that are spread over the levels, [lo,hi]; type, null: the item's whole "
+              "bit depth; image: from the item's least to its greatest, in all slices, whatever "
+              "the ROI." },
     { "window", AN_OBJECT, .keys = window_keys, .initial = "{}",
       .help = "The pixels that one matrix counts." },
     { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1,
@@ -73,8 +73,8 @@ const an_param glcm_parameters[] = {
       .help = "How far apart the two pixels of a pair are; all distances together have at most "
               "65,536 offsets." },
     { "directions", AN_CHOICE, FIELD(four), .choices = directions, .initial = "all",
-      .help = "all: every offset whose length rounds to the distance d, one of each two opposite "
-              "ones; four: (d,0), (d,d), (0,d), (-d,d)." },
+      .help = "all: every offset whose length rounds to the distance d, but only one of two "
+              "opposite offsets; four: (d,0), (d,d), (0,d), (-d,d)." },
     { "roi", AN_OBJECT, .keys = roi_keys, .initial = "{\"type\":\"all\"}",
       .help = "Region of interest: which pixels have a window." },
     { "per_offset", AN_BOOL, FIELD(per_offset), .initial = "false",
@@ -129,8 +129,9 @@ static tc_status make_offsets(glcm_params *p, const char *where, tc_err *err)
     for (unsigned i = 0; i < p->n_distances; i++)
         n += list_offsets(p, i, NULL);
     if (n > GLCM_MAX_OFFSETS)
-        return tc_fail(err, TC_BAD_INPUT, "%s.distances: give %zu offsets, %d are allowed", where,
-                       n, GLCM_MAX_OFFSETS);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s.distances: they have %zu offsets together; at most %d are allowed",
+                       where, n, GLCM_MAX_OFFSETS);
     p->offsets = calloc(n, sizeof *p->offsets);
     if (p->offsets == NULL)
         return tc_no_memory(err, "the offsets");

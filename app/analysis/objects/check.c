@@ -160,7 +160,8 @@ static const char *ellipse_fault(const row *r)
 
     if (!(minor >= 0) || !(major >= minor) ||
         !trace_fits(r, (major * major + minor * minor) / 16, pixel))
-        return "object_axis_major_length, object_axis_minor_length: of no object in object_bbox";
+        return "object_axis_major_length, object_axis_minor_length: impossible for an object in "
+               "object_bbox";
     if (!(eccentricity >= 0 && eccentricity <= 1) ||
         !is_about(eccentricity * eccentricity,
                   major == 0 ? 0 : 1 - minor / major * (minor / major)))
@@ -189,7 +190,7 @@ static const char *hull_fault(const row *r)
     if (!(feret >= longest &&
           at_most(feret, sqrt((double)(r->size[1] * r->size[1] + r->size[2] * r->size[2])))) ||
         sqrt(floor(square + 0.5)) / 2 != feret)
-        return "object_feret_diameter_max: of no object in object_bbox";
+        return "object_feret_diameter_max: impossible for an object in object_bbox";
     return NULL;
 }
 
@@ -200,7 +201,7 @@ static const char *picture_shape_fault(const row *r)
     const char *fault;
 
     if (!is_perimeter(perimeter, r->area))
-        return "object_perimeter: not of so many pixels";
+        return "object_perimeter: impossible for this number of pixels";
     if (perimeter > 0 ? form != 4 * TC_PI * area / (perimeter * perimeter) : !isnan(form))
         return "object_form_factor: does not go with area and perimeter";
     if (real_of(r, "object_equivalent_diameter_area") != sqrt(4 * area / TC_PI))
@@ -223,15 +224,15 @@ static const char *stack_shape_fault(const row *r, const obj_mesh *mesh)
         return "object_volume_um3: not object_voxels in micrometres";
     if (!(axes[2] >= 0) || !(axes[1] >= axes[2]) || !(axes[0] >= axes[1]) ||
         !trace_fits(r, (axes[0] * axes[0] + axes[1] * axes[1] + axes[2] * axes[2]) / 20, s))
-        return "object_axis_length: of no object in object_bbox";
+        return "object_axis_length: impossible for an object in object_bbox";
     if (!(surface > 0) || !at_most(surface, 8 * (double)r->area * most))
-        return "object_surface: not of so many voxels";
+        return "object_surface: impossible for this number of voxels";
     if (!(enclosed > 0) || !at_most(enclosed, 8 * volume))
-        return "object_mesh_volume: not of so many voxels";
+        return "object_mesh_volume: impossible for this number of voxels";
     if (real_of(r, "object_sphericity") != tc_cbrt(36 * TC_PI * enclosed * enclosed) / surface)
         return "object_sphericity: does not go with mesh_volume and surface";
     if (euler > r->size[0] * r->size[1] * r->size[2] || euler < -12 * r->area)
-        return "object_euler_number: not of so many voxels";
+        return "object_euler_number: impossible for this number of voxels";
     return NULL;
 }
 

@@ -57,8 +57,9 @@ typedef struct band {
     uint32_t voters_from, voters_to; /* half-open: columns of voters whose cones reach x0 to x1 */
 } band;
 
-/* Adds the votes of one voter to the band. The voter is in column x, in row y counted from the
- * band's first row, which may be outside it, and the band is dz slices away. */
+/* Adds the votes of one voter to the band. The voter is in column x, and its row is y rows
+ * after the band's first row: y is negative, or at least b->rows, if the voter is outside the band.
+ * The band is dz slices after the voter. */
 static void add_voter(const cpu_worker *w, const band *b, uint32_t voter, int dz, int y, uint32_t x)
 {
     const voting_shape *const s = &w->s.shape;
@@ -156,8 +157,9 @@ static void turn_in_stack(const cpu_worker *w, uint32_t *turned, uint32_t z, uin
 }
 
 /* Images: voters are turned with a table of maxima. Its level k has, for each pixel, the largest of
- * the 2^k sums that begin there, so the largest sum of a span is that of two entries, whose pixels
- * may overlap. Around the picture it has zeros, which are never the largest. */
+ * the 2^k sums that begin there. The largest sum of a span is therefore the larger of two entries,
+ * one for the span's first 2^k pixels, and one for its last 2^k, which may overlap. Around the
+ * picture it has zeros, which are never the largest. */
 
 /* The number of columns for which the table is made at a time. */
 enum { TURN_COLUMNS = 256 };
@@ -449,10 +451,10 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
  * of the additions (VOTE) or look-ups (TURN) for one column. max_cost: the bound for a strip. */
 static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 {
-    const double max_cost = 1 << 27, rows = s->band_rows, cells = (double)voting_offset_rows(s);
-    const double cost = phase == VOTING_VOTE ? cells / (2 * s->shape.reach[1] + 1) *
+    const double max_cost = 1 << 27, rows = s->band_rows, cone_rows = (double)voting_offset_rows(s);
+    const double cost = phase == VOTING_VOTE ? cone_rows / (2 * s->shape.reach[1] + 1) *
                                                    (rows + 2 * s->shape.reach[1]) * rows
-                        : phase == VOTING_TURN ? rows * cells * (2 * s->shape.reach[2] + 1)
+                        : phase == VOTING_TURN ? rows * cone_rows * (2 * s->shape.reach[2] + 1)
                                                : 0;
     const double strips = cost * s->nx / max_cost + 1;
 

@@ -45,15 +45,15 @@ DATA_SET = {
 
 def forgeries():
     column = column_of("bright")
-    other, not_a_mean = ("mean: row 0: a number where no pixel counts",
-                         "mean: row 0: not a mean of so many pixels")
+    wrong_kind, not_a_mean = ("mean: row 0: a number where no pixel counts, or none where one does",
+                              "mean: row 0: not a mean of so many pixels")
     yield column("pixels", (0, 1), -1, "pixels: row 0: -1")
     yield column("pixels", (0, 0), 40 * 44 + 1, "pixels: row 0: %d" % (40 * 44 + 1))
     yield column("pixels", (0, 1), lambda v: v - 1, "pixels: row 0: not as many", "all",
-                 "a pixel less of all")
-    yield column("pixels", 0, lambda v: [v.sum(), 0], other, what="no bright pixel")
-    yield column("mean", 0, float("nan"), other)
-    yield column("mean", 0, 0.0, other, "none")
+                 "one pixel too few in total")
+    yield column("pixels", 0, lambda v: [v.sum(), 0], wrong_kind, what="no bright pixel")
+    yield column("mean", 0, float("nan"), wrong_kind)
+    yield column("mean", 0, 0.0, wrong_kind, "none")
     yield column("mean", 0, lambda v: np.nextafter(v, 999), not_a_mean)
     yield column("mean", 0, lambda v: -v, not_a_mean)
     yield column("mean", 0, 99.0, "mean: row 0: not from the threshold")
