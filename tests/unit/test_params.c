@@ -414,7 +414,7 @@ static void limits_lengths_of_lists(void **state)
             json_array_append_new(distances, json_integer(d));
         text = json_dumps(all, JSON_COMPACT);
         assert_null(read(text));
-        assert_non_null(strstr(err.message, "F: p.distances: give "));
+        assert_non_null(strstr(err.message, "F: p.distances: they have "));
         assert_non_null(strstr(err.message, " offsets together; at most 65536 are allowed"));
         free(text);
         json_decref(all);
