@@ -245,6 +245,8 @@ def bad_archives():
     yield ("a ZIP bomb of 5 GiB", huge_member(),
            'member "images/x.png" is refused: it is larger than 4 GiB')
     yield "a ZIP bomb of zeros as a picture", image_is(bytes(50 << 20)), "images/x.png: damaged PNG"
+    yield ("a member beyond 4 GiB", patch_entry(GOOD, 1, OFFSET, "<I", 0xffffffff),
+           'member "images/x.png" is refused: it begins more than 4 GiB after')
     yield "a ZIP bomb of overlapping members", overlapping_members(), "overlaps another member"
     yield ("an encrypted member", patch_entry(GOOD, 1, FLAGS, "<H", 1),
            'member "images/x.png" is refused: it is encrypted')

@@ -306,6 +306,8 @@ static const char *member_fault(const entry *e)
     const bool is_folder = e->name > 0 && e->bytes[ENTRY + e->name - 1] == '/';
     if (e->size > WU_MAX_ARCHIVE || e->compressed > WU_MAX_ARCHIVE)
         return "it is larger than 4 GiB";
+    if (e->offset > WU_MAX_ARCHIVE)
+        return "it begins more than 4 GiB after the start of the file";
     if (e->flags & (FLAG_ENCRYPTED | FLAG_STRONG_ENCRYPTION | FLAG_MASKED_DIRECTORY))
         return "it is encrypted";
     if (e->method != 0 && e->method != Z_DEFLATED)

@@ -25,7 +25,7 @@ enum { BY_PIXELS = 6 };
 
 /* In stacks the check takes this many times as long as the share of objects says, relative to the
  * plan's operations (measured by tests/bench/looks.py units). */
-static const double STACKS = 8;
+static const double STACKS = 20;
 
 /* --- objects --------------------------------------------------------------------------------- */
 
