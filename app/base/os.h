@@ -87,8 +87,7 @@ typedef int os_entry(void *user, const char *name, bool may_be_folder);
 int os_list(const char *folder, os_entry *each, void *user);
 
 /* Removes the folder `name` in `parent`, and the files in it, if this user owns it and it was last
- * changed more than `age` seconds ago. `name` is not followed if it is a symbolic link. POSIX only.
- */
+ * changed more than `age` seconds ago. If `name` is a symbolic link, nothing is removed. */
 void os_remove_old_folder(const char *parent, const char *name, unsigned age);
 
 /* --- the process ----------------------------------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /* ntsecapi.h needs windows.h before it. */
 #include <windows.h>
@@ -317,6 +318,30 @@ bool os_make_folder(const char *path)
 bool os_make_private_folder(const char *path)
 {
     return os_make_folder(path);
+}
+
+static int remove_file_of(void *folder, const char *name, bool may_be_folder)
+{
+    char path[2 * MAX_PATH];
+
+    (void)may_be_folder;
+    snprintf(path, sizeof path, "%s/%s", (const char *)folder, name);
+    (void)_unlink(path);
+    return 0;
+}
+
+/* Everything in the user's temporary folder belongs to that user. */
+void os_remove_old_folder(const char *parent, const char *name, unsigned age)
+{
+    char path[MAX_PATH];
+    struct stat info;
+
+    snprintf(path, sizeof path, "%s/%s", parent, name);
+    if (os_kind_of_link(path) != OS_FOLDER || stat(path, &info) != 0 ||
+        difftime(time(NULL), info.st_mtime) <= age)
+        return;
+    (void)os_list(path, remove_file_of, path);
+    (void)_rmdir(path);
 }
 
 bool os_folder_takes_files(const char *path)
