@@ -31,7 +31,7 @@ struct spool {
     int fd;
     uint64_t size;          /* bytes of all records */
     uint32_t crc;           /* CRC-32 of those bytes */
-    double work_to_write;   /* the result of spool_to_write */
+    double work_to_write;   /* estimated time for writing the result, see spool_to_write */
     size_t items, capacity; /* used and allocated elements of tails */
     uint64_t *tails;        /* [items] the offset of each record's tail */
 };
@@ -366,7 +366,7 @@ static tc_status add_record(spool *s, uint64_t at, tc_err *err)
     return TC_OK;
 }
 
-/* The amount by which an array increases the result of spool_to_write. */
+/* The estimated time for writing an array into the result, in the unit of spool_to_write. */
 static double work_to_write(const array_head *a)
 {
     return (double)a->bytes / (a->compressed != 0 ? WU_COPIED : 1);
@@ -439,7 +439,7 @@ typedef struct record_writer {
     double done, all;               /* bytes of the arrays' data: written so far, and in total */
     uint64_t at;                    /* offset of the next byte */
     uint32_t crc;                   /* CRC-32 of the file up to that offset */
-    uint32_t data_crc;              /* CRC-32 of the current array's data */
+    uint32_t data_crc;              /* CRC-32 of the current array's data, or of the heads */
     unsigned char pending[1 << 14]; /* the last n_pending bytes, which are not yet written */
     size_t n_pending;
 } record_writer;
@@ -565,9 +565,9 @@ static tc_status write_array(record_writer *r, const wu_out_array *a, array_head
     return TC_OK;
 }
 
-/* Writes all heads and the tail, and sets r->data_crc to the CRC-32 of the heads. bytes: the size
- * of the arrays' data, for the tail. */
-static tc_status write_heads(record_writer *r, const wu_output *output, const array_head *all,
+/* Writes all heads, and the tail, which has the CRC-32 of the heads. bytes: the size of the arrays'
+ * data, for the tail. */
+static tc_status write_heads(record_writer *r, const wu_output *output, const array_head *heads,
                              uint64_t bytes, tc_err *err)
 {
     const uint64_t begin = r->at;
@@ -577,8 +577,8 @@ static tc_status write_heads(record_writer *r, const wu_output *output, const ar
     for (size_t i = 0; i < output->n; i++) {
         const wu_array_info *const info = &output->arrays[i].info;
 
-        return_if_error(write_piece(r, &all[i], sizeof all[i], err));
-        return_if_error(write_piece(r, info->name, all[i].name_length, err));
+        return_if_error(write_piece(r, &heads[i], sizeof heads[i], err));
+        return_if_error(write_piece(r, info->name, heads[i].name_length, err));
         return_if_error(write_piece(r, info->shape, info->ndim * sizeof info->shape[0], err));
     }
     memcpy(tail.magic, magic, sizeof magic);
@@ -592,19 +592,19 @@ tc_status spool_append(spool *s, const wu_output *output, unsigned threads, cons
 {
     TC_AUTO(free_record)
     record_writer r = { .s = s, .poll = poll, .progress = progress, .at = s->size, .crc = s->crc };
-    TC_AUTOFREE array_head *const all = calloc(output->n + 1, sizeof *all);
+    TC_AUTOFREE array_head *const heads = calloc(output->n + 1, sizeof *heads);
     double added = 0;
 
-    return_if_error(all == NULL ? tc_no_memory(err, "the spool")
-                                : wu_compressor_create(WU_NPZ_LEVEL, threads, s->path, write_piece,
-                                                       &r, &r.compressor, err));
+    return_if_error(heads == NULL ? tc_no_memory(err, "the spool")
+                                  : wu_compressor_create(WU_NPZ_LEVEL, threads, s->path,
+                                                         write_piece, &r, &r.compressor, err));
     for (size_t i = 0; i < output->n; i++)
         r.all += (double)data_bytes(&output->arrays[i].info);
     for (size_t i = 0; i < output->n; i++) {
-        return_if_error(write_array(&r, &output->arrays[i], &all[i], err));
-        added += work_to_write(&all[i]);
+        return_if_error(write_array(&r, &output->arrays[i], &heads[i], err));
+        added += work_to_write(&heads[i]);
     }
-    return_if_error(write_heads(&r, output, all, r.at - s->size, err));
+    return_if_error(write_heads(&r, output, heads, r.at - s->size, err));
     return_if_error(write_pending(&r, err));
     return_if_error(add_record(s, r.at - sizeof(record_tail), err));
     s->crc = r.crc;

@@ -30,7 +30,7 @@ typedef struct ocl_rows {
     const char *kernel;
     const an_chunked *chunked;
     unsigned n_numbers;
-    /* Sets the kernel's numbers for the item; NULL if n_numbers is 0. */
+    /* Sets `numbers`, the kernel's last arguments, for the item; NULL if n_numbers is 0. */
     void (*numbers)(const an_work *work, cl_uint numbers[OCL_ROWS_NUMBERS]);
 } ocl_rows;
 
@@ -38,7 +38,7 @@ typedef struct ocl_rows_worker {
     ocl_worker ocl;
     ocl_pace pace;       /* the pace of launches, in rows */
     unsigned char *sums; /* the sums of a launch's rows, sum_bytes (an_chunked) each */
-    cl_uint numbers[OCL_ROWS_NUMBERS];
+    cl_uint numbers[OCL_ROWS_NUMBERS]; /* the kernel's last arguments */
 } ocl_rows_worker;
 
 /* The functions for open and free of the launcher, and for step of the backend. */

@@ -30,17 +30,18 @@ typedef struct an_extent {
     int64_t voxels, sum[3], lo[3], hi[3];
 } an_extent;
 
-/* Which neighbouring voxels cannot have two different labels. */
+/* Which pairs of neighbouring voxels must not have two different labels. A voxel without a label
+ * may be a neighbour of any. */
 typedef enum an_separation {
-    AN_MAY_TOUCH, /* none: all can */
+    AN_MAY_TOUCH, /* none */
     AN_APART_4,   /* neighbours along x or y */
     AN_APART_8,   /* neighbours along x or y, and diagonal ones within a slice */
     AN_APART_6    /* neighbours along x, y or z */
 } an_separation;
 
 /* Checks a label picture and fills extents, [n + 1], zeroed by the caller. TC_BAD_INPUT: a label is
- * not from 0 to n, a label's first voxel does not come after that of the next lower label, or two
- * labels touch where `separation` forbids it. */
+ * not from 0 to n, the labels are not numbered in the order of their first voxels, or two labels
+ * touch where `separation` forbids it. */
 tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_separation separation,
                          int32_t n, an_extent *extents, tc_err *err);
 

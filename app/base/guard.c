@@ -21,12 +21,12 @@ static struct {
     _Atomic pthread_t caller;  /* the thread that makes the call */
     tc_guard_ask *_Atomic ask; /* the argument of tc_guard_listen, or NULL */
     tc_background *_Atomic background; /* the argument of tc_guard_listen, or NULL */
-    _Atomic double suspend_after_ms; /* duration of a call that waits for a launch after which `ask`
-                                        is called */
-    _Atomic uint64_t polls;          /* number of calls of tc_guard_heard */
-    atomic_flag has_fault;           /* a fault is being handled */
-    _Atomic pthread_t fault_thread;  /* the thread that handles that fault */
-    pthread_t watcher;               /* runs watch_main_thread; valid if has_watcher */
+    _Atomic double suspend_after_ms;   /* a call that waits for a launch must last this long before
+                                          `ask` is called */
+    _Atomic uint64_t polls; /* how often the main thread has asked the client (tc_guard_heard) */
+    atomic_flag has_fault;  /* a fault is being handled */
+    _Atomic pthread_t fault_thread; /* the thread that handles that fault */
+    pthread_t watcher;              /* runs watch_main_thread; valid if has_watcher */
     bool has_watcher;
     pthread_mutex_t lock;
     tc_condition stop_signal; /* signalled when `stop` is set */
@@ -47,11 +47,11 @@ static void write_text(const char *text)
     guard.sentence[n] = '\0';
 }
 
-/* Handles a fault: composes a sentence from the call's name, `what` and the signal's number (0: no
- * signal), and calls act with it. This is done only for the first fault. A thread with a later
- * fault waits here until the process ends: after one fault other threads of the library often crash
- * too. Returns if the guard is not active. */
-static void end_stuck_process(const char *what, int number)
+/* Handles any fault (a crash, an exit or a hang): composes a sentence from the call's name, `what`
+ * and the signal's number (0: no signal), and calls act with it. This is done only for the first
+ * fault. A thread with a later fault waits here until the process ends: after one fault other
+ * threads of the library often crash too. Returns if the guard is not active. */
+static void handle_fault(const char *what, int number)
 {
     tc_guard_act *const act = guard.act;
     const char *const call = guard.call;
@@ -64,7 +64,7 @@ static void end_stuck_process(const char *what, int number)
         else
             os_sleep(1);
     guard.fault_thread = pthread_self();
-    os_let_faults_in();
+    os_let_faults_in(); /* unblocks signals, so that a fault of act itself is noticed */
     write_text(call != NULL ? call : "the OpenCL driver");
     write_text(what);
     if (number != 0) {
@@ -75,21 +75,21 @@ static void end_stuck_process(const char *what, int number)
         write_text(")");
     }
     act(guard.sentence);
-    os_exit_now(TC_GUARD_SECONDS); /* not reached, as act does not return */
+    os_exit_now(128 + number); /* not reached, as act does not return */
 }
 
 /* Handles a fatal signal. If the guard is not active, this returns, and the handler of
  * os_catch_faults then lets the signal end the process. */
 static void handle_signal(int number)
 {
-    end_stuck_process(" crashed", number);
+    handle_fault(" crashed", number);
 }
 
 /* An exit handler: runs when a driver calls exit(), and when the program itself ends. */
 static void handle_exit(void)
 {
     if (!guard.is_exiting)
-        end_stuck_process(" ended the program", 0);
+        handle_fault(" ended the program", 0);
 }
 
 /* Whether the program must be suspended while it is in a library call. (If it must end, `ask` ends
@@ -144,7 +144,7 @@ static void *watch_main_thread(void *unused)
         last = now;
         last_polls = polls;
         if (ms >= 1000 * TC_GUARD_SECONDS)
-            end_stuck_process(" does not return", 0);
+            handle_fault(" does not return", 0);
     }
     pause_background(&paused, NULL);
     pthread_mutex_unlock(&guard.lock);

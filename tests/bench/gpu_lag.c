@@ -1,8 +1,9 @@
 /*
- * gpu_lag DEVICE SECONDS: measures the time that a kernel of a millisecond, such as a desktop's,
- * takes while other programs use the OpenCL device. Launches one every 20 ms and waits for it.
- * Prints the milliseconds from launch to end: minimum (when nothing else runs on the device),
- * median, 99th percentile, maximum. DEVICE is an argument of texcell's --device.
+ * gpu_lag DEVICE SECONDS: measures how long a short kernel takes while other programs use the
+ * OpenCL device. By itself the kernel runs for about a millisecond, as those of a desktop do. It is
+ * launched again 20 ms after each end. Prints the milliseconds from launch to end: minimum (about
+ * the time when nothing else runs on the device), median, 99th percentile, maximum. DEVICE is an
+ * argument of texcell's --device.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ static tc_status measure(ocl_device *d, double seconds, tc_err *err)
     if (status == TC_OK)
         status = ocl_kernel_new(d, program, "spin", &kernel, err);
     if (status == TC_OK)
-        status = ocl_buffer_new(d, ITEMS * sizeof(cl_uint), "turns", &out, err);
+        status = ocl_buffer_new(d, ITEMS * sizeof(cl_uint), "the output", &out, err);
     while (status == TC_OK && (status = once(d, &kernel, &out, turns, &took, err)) == TC_OK &&
            took < 1 && turns < 1u << 30)
         turns *= 2;

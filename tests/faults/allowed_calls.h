@@ -1,7 +1,7 @@
 /*
  * The system calls that a confined process may make, listed independently of os_confine.c:
- * CALL(NAME, NEEDS). NEEDS has a bit for each right without which the call is refused (1: to make
- * files, 2: to lock files), or is CONDITIONAL if the call is allowed only with some arguments.
+ * CALL(NAME, NEEDS). NEEDS is a sum of bits: the rights that the process must have for this call
+ * (1: to make files, 2: to lock files), and CONDITIONAL if only some arguments are allowed.
  */
 #define CONDITIONAL 4
 /* Numbers that old headers of the kernel lack. */

@@ -203,8 +203,8 @@ static void try_calls(int own, const char *folder)
     }
 }
 
-/* Makes every system call that is not in allowed_calls.h. BREAK_CALLS: the rights for which the
- * program is confined, as bits. */
+/* Makes every system call that the program may not make according to allowed_calls.h. BREAK_CALLS:
+ * the rights that the program has, as bits (NEEDS in allowed_calls.h). */
 static void try_table(void)
 {
     static const struct {
@@ -215,7 +215,8 @@ static void try_table(void)
 #include "allowed_calls.h"
     };
     const char *const calls = getenv("BREAK_CALLS");
-    /* No filter can refuse these two calls, which kill a process without a probe of the kernel. */
+    /* These two calls are left out: no filter can refuse them, and the kernel kills a process that
+     * makes them unless it has set a probe there. */
     enum { URETPROBE = 335, UPROBE = 336 };
     enum { NUMBERS = 1024, CONDITIONAL = 4 };
     char what[40];
@@ -249,8 +250,9 @@ static void look(int fd, int64_t place)
         return;
     try_files(getenv("BREAK_VICTIM"), getenv("BREAK_FOLDER"));
     try_others(getenv("BREAK_VICTIM"));
-    if (getenv("BREAK_CALLS") !=
-        NULL) { /* only for a victim: the further tries could harm other programs */
+    /* Without confinement the further tries could harm other programs: a test sets BREAK_CALLS only
+     * if the program is confined. */
+    if (getenv("BREAK_CALLS") != NULL) {
         try_descriptors();
         try_calls(fd, getenv("BREAK_FOLDER"));
         try_table();

@@ -13,8 +13,8 @@
 
 typedef wu_new_file wu_page;
 
-/* Checks that writing a page to `path` replaces no other file. TC_USAGE: there is a file that is
- * not a page of wu_page_open. */
+/* Checks that writing a page to `path` replaces nothing but an earlier page. TC_USAGE: `path` is a
+ * file that was not written by wu_page_open. */
 tc_status wu_page_replaces(const char *path, tc_err *err);
 /* Begins the page: writes its head. *out must be closed by wu_page_close, also after a failure. */
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err);
@@ -24,7 +24,8 @@ tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err);
 /* Writes markup, formatted as by printf and not escaped: must not contain text from files. */
 TC_FORMAT(2, 3)
 void wu_page_put(wu_page *page, const char *format, ...);
-/* Writes a character and an integer. Faster than wu_page_put, as pages have many numbers. */
+/* Writes a character and an integer. This is faster than wu_page_put, which matters as pages have
+ * many numbers. */
 void wu_page_number(wu_page *page, char before, int64_t value);
 enum { WU_NUMBER_TEXT = 24 }; /* enough bytes for a character and an integer */
 /* Writes a character and an integer to `out`, without a NUL, and returns the number of bytes. */

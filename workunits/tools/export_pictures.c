@@ -11,11 +11,11 @@
 #include "workunits/tools/tools.h"
 
 enum {
-    MAX_SLICES = 36,    /* greatest number of slices of a stack that are drawn side by side */
-    SMALL_MAP = 400,    /* maps whose longer side has fewer pixels are enlarged */
-    MOST_PLANES = 8192, /* longest side, in pixels, of the picture of a stack's middle planes */
-    MOST_RATIO = 100 /* if a side of a voxel is longer than another by a larger factor, it is drawn
-                        with this factor */
+    MAX_SLICES = 36,     /* greatest number of slices of a stack that are drawn side by side */
+    SMALL_MAP = 400,     /* maps whose longer side has fewer pixels are enlarged */
+    LONGEST_SIDE = 8192, /* of the picture of a stack's middle planes, in pixels */
+    MOST_RATIO =
+        100 /* a voxel's side is drawn at most this many times as long as its shortest side */
 };
 
 static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 };
@@ -478,8 +478,9 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
                  y = d->ny * fmin(step[1] / least, MOST_RATIO);
     const double x = d->nx * fmin(step[2] / least, MOST_RATIO);
     const double side = fmax(2 * x + y, fmax(y, z));
-    const double scale = side > MOST_PLANES ? MOST_PLANES / side
-                                            : (double)wu_enlargement((uint64_t)side, WU_SMALL_SIDE);
+    const double scale = side > LONGEST_SIDE
+                             ? LONGEST_SIDE / side
+                             : (double)wu_enlargement((uint64_t)side, WU_SMALL_SIDE);
     const uint64_t gap = 4, wx = (uint64_t)ceil(x * scale), wy = (uint64_t)ceil(y * scale),
                    wz = (uint64_t)ceil(z * scale);
     TC_AUTO(wu_canvas_free) wu_canvas canvas;
@@ -491,9 +492,10 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
     return write_canvas(&canvas, d, folder, "+planes.png", err);
 }
 
-/* Draws a mask: over the item's own picture, if there is one, and without it, not enlarged. Of a
- * stack, also draws the middle planes. The names of the files cannot collide with those of other
- * items' files, since no item's name has a plus sign. */
+/* Draws a mask alone, in its own size. If the item's own picture is available, also draws the mask
+ * over that picture, enlarged if it is small. Of a stack, also draws the middle planes. The names
+ * of the files cannot collide with those of other items' files, since no item's name has a plus
+ * sign. */
 static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 {
     return_if_error(d->pixels.nx > 0 ? draw_labels(d, folder, err)

@@ -16,15 +16,15 @@ typedef struct wu_needs {
                               loaded ahead; without the memory of threads */
     uint64_t thread_bytes; /* additional memory for each thread */
     uint64_t device_bytes; /* additional memory of the host if an OpenCL device is used */
-    uint64_t most_memory_bytes; /* memory_bytes for the least favourable pixels of these sizes */
+    uint64_t most_memory_bytes; /* memory_bytes if the items had the pixels that need most memory */
     uint64_t state_bytes;       /* size of the largest item's checkpoint */
     uint64_t pixels;            /* number of pixels or voxels of all items */
     uint64_t output_bytes;      /* size of the result's arrays whose shapes are known beforehand */
     uint64_t row_bytes; /* size of one row (a region, a point) of the arrays whose number of rows
                            is not known beforehand */
-    uint64_t most_rows_bytes; /* size of all rows that an item can have: the largest of all items */
-    uint64_t taken_rows_bytes; /* for that item, size of the rows that a server accepts by default
-                                  (an_rows_bytes) */
+    uint64_t most_rows_bytes;  /* the greatest size that all rows of one item can have together */
+    uint64_t taken_rows_bytes; /* for the same item, size of the rows that a server accepts by
+                                  default (an_rows_bytes) */
 } wu_needs;
 
 /* Computes the needs from the analysis' plan of each item. TC_BAD_INPUT if this program has no such

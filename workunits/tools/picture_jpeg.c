@@ -83,7 +83,7 @@ static void on_progress(j_common_ptr common)
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-/* Begins or ends a source, for which libjpeg requires functions; there is nothing to do. */
+/* libjpeg calls this at the beginning and at the end of reading. There is nothing to do. */
 static void do_nothing(j_decompress_ptr jpeg)
 {
     (void)jpeg;

@@ -1,9 +1,10 @@
 /*
  * glcm: checks whether an item's pixels can have given these arrays. All windows of some bands are
  * computed again, and must have the claimed band sums and maps: this shows whether every window was
- * computed. For each number of levels and distance, some other windows are computed again: these
- * show whether the claimed features are those of the windows. With GLCM_WHOLE_ROI the only matrix
- * is computed again. Bands and windows are chosen at random after the result was returned.
+ * computed. For each pair of a number of levels and a distance, a sample of windows is also
+ * computed again: this shows whether the claimed features are those of the windows. With
+ * GLCM_WHOLE_ROI the only matrix is computed again. Bands and windows are chosen at random after
+ * the result was returned.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,27 +18,29 @@
 /* The numbers of windows in the samples (take_windows), which take about a hundredth of the item's
  * time. */
 enum {
-    LEAST_WINDOWS = 64, /* windows that all samples have together, in addition to: */
     SHARE = 4096,       /* each sample has one in this many of the ROI's windows */
+    LEAST_WINDOWS = 64, /* further windows, which are divided among all samples */
     TIMES_AS_LONG =
         30 /* a single window takes this many times as long as a step of a sliding one */
 };
 
-/* The number of random windows whose bands of rows, and of others whose bands of columns, are
- * computed again (count_places). */
+/* How many random windows are chosen for bands of rows, and how many for bands of columns
+ * (count_places). The band of each chosen window is computed again. */
 enum {
-    LINES = 32,     /* one window, and one more for this many rows or columns that have windows */
+    LINES = 32,     /* one window, plus one for every LINES rows or columns that have windows */
     MOST_PLACES = 4 /* the greatest number */
 };
 
-/* One sample has all windows if there are at least this many samples; with fewer, one has with the
- * probability number of samples / ONE_WHOLE. */
+/* If there are at least this many samples, one of them, chosen at random, has all windows. With
+ * fewer, the probability that one of them has all windows is the number of samples / ONE_WHOLE. */
 enum { ONE_WHOLE = 100 };
 
-/* The numbers of windows whose centres are in each line of both views, and of all windows. */
+/* Numbers of windows, counted by their centres. A line is a row of a view (glcm_view): a row of the
+ * picture, or a column in the transposed view. */
 typedef struct centres {
-    uint64_t *in_line[2]; /* [0]: of rows, [ny], owned; [1]: of columns, [nx], in the same block */
-    uint64_t n;
+    uint64_t *in_line[2]; /* [0]: in each row, [ny], owned; [1]: in each column, [nx], in the same
+                             block */
+    uint64_t n;           /* all windows */
 } centres;
 
 static void centres_free(centres *c)
@@ -106,9 +109,9 @@ static tc_status set_sample_params(const glcm_params *p, const glcm_geometry *g,
     return TC_OK;
 }
 
-/* Makes the sample's mask from roi, [voxels], which has a 1 for each of the n windows: one
- * window at random out of each of `wanted` runs of windows in raster order remains, or, if
- * s->is_all, all. */
+/* Makes the sample's mask from roi, [voxels], which has a 1 for each of the n windows. If
+ * s->is_all, the mask keeps all windows. Otherwise the windows, in raster order, are divided into
+ * `wanted` runs, and the mask keeps one random window of each run. */
 static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint64_t n,
                          uint64_t *random, sample *s)
 {
@@ -176,8 +179,9 @@ static tc_status compute_sample(const an_work *work, const sample *s, wu_output 
  * six standard errors, which are hardly ever exceeded: 6 sd / sqrt(n) for the mean, and at most
  * reach times that for the variance, as the fourth central moment is at most reach^2 sd^2. If rare
  * windows make up most of the sd, their number in the sample varies more than the standard error
- * says. Therefore two such windows more in the sample are also allowed: these differ from the mean
- * by at most found_reach. */
+ * says. Therefore the slack also allows two rare windows too many in the sample: each differs from
+ * the mean by at most found_reach, so the two shift the sample's mean by at most
+ * 2 found_reach / n. */
 static const char *fault_of(const double claimed[GLCM_STATISTICS],
                             const double found[GLCM_STATISTICS], double n, tc_status *status)
 {
@@ -186,7 +190,7 @@ static const char *fault_of(const double claimed[GLCM_STATISTICS],
                  reach = fmax(claimed[GLCM_MAX] - mean, mean - claimed[GLCM_MIN]),
                  found_reach = fmax(found[GLCM_MAX] - mean, mean - found[GLCM_MIN]);
     const double slack = error + 2 * found_reach / n + 1e-9;
-    const double more = found[GLCM_SD] * found[GLCM_SD] - sd * sd;
+    const double excess = found[GLCM_SD] * found[GLCM_SD] - sd * sd; /* of the variance */
 
     *status = TC_BAD_INPUT;
     if (isnan(found[GLCM_MEAN]))
@@ -196,10 +200,10 @@ static const char *fault_of(const double claimed[GLCM_STATISTICS],
     *status = TC_NO_MATCH;
     if (fabs(found[GLCM_MEAN] - mean) > slack)
         return "windows that were computed again have another mean";
-    if (more > found_reach * slack || -more > reach * (error + 1e-9) + slack * slack)
+    if (excess > found_reach * slack || -excess > reach * (error + 1e-9) + slack * slack)
         return "windows that were computed again have another standard deviation";
     if (fabs(found[GLCM_SPREAD] - claimed[GLCM_SPREAD]) > 2 * slack)
-        return "the offsets of windows that were computed again have another range";
+        return "windows that were computed again have another range over the offsets";
     return NULL;
 }
 
@@ -237,7 +241,7 @@ static tc_status compare_features(const glcm_params *p, const sample *s, const d
     }
     return known > 0 ? TC_OK
                      : tc_fail(err, TC_NO_MATCH,
-                               "features: the windows that were computed again have none");
+                               "features: the windows that were computed again have no values");
 }
 
 /* claimed: the moments for all numbers of levels and offsets; found: those of the sample. */
@@ -292,10 +296,10 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
     return status;
 }
 
-/* Compares the claimed features with the windows in `state`, which were computed again. They are
- * among the windows of the claimed features, of which there are at most `all`: so they must lie
- * from minimum to maximum, and their variance, multiplied by their share of the windows, must not
- * exceed the claimed one. */
+/* Compares the claimed features with the windows in `state`, which were computed again. The claimed
+ * features are those of at most `all` windows, which include the windows in `state`. Therefore the
+ * values in `state` must lie from the claimed minimum to the claimed maximum, and their variance,
+ * multiplied by their share of the windows, must not exceed the claimed variance. */
 static tc_status compare_windows(const an_work *part, const void *state, const double *claimed,
                                  double all, tc_err *err)
 {
@@ -319,7 +323,7 @@ static tc_status compare_windows(const an_work *part, const void *state, const d
         if (claimed[GLCM_SD] < found[GLCM_SD] * sqrt(least / all) * (1 - 1e-9))
             return tc_fail(err, TC_BAD_INPUT,
                            "features: windows that were computed again differ from each other more "
-                           "than the standard deviation can be");
+                           "than the claimed standard deviation allows");
     }
     return TC_OK;
 }
@@ -410,8 +414,9 @@ static tc_status check_bands(const an_work *work, const glcm_geometry *g, const 
     return compare_windows(&part, state, wu_output_data(out, "features"), (double)c->n, err);
 }
 
-/* Checks a result with sliding windows: bands, and a sample for each number of levels and distance.
- * With a mask, also the means, for which check.c does not know the number of windows. */
+/* Checks a result with sliding windows: bands, and a sample for each pair of a number of levels and
+ * a distance. With a mask, the means are checked here: the number of windows follows from the mask,
+ * which check.c does not have. */
 static tc_status check_windows(const an_work *work, const wu_output *out, uint64_t *random,
                                tc_err *err)
 {

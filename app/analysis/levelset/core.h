@@ -64,8 +64,9 @@ TC_INLINE tc_u32 ls_near_bits(tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 lx, tc_u32 ly
 
 /* --- time ------------------------------------------------------------------------------------ */
 
-/* Returns the largest time step that changes phi by at most half a pixel and is at most `bound`; 0
- * if nearly nothing moves. most: the largest |F |grad phi|| of all voxels. */
+/* Returns the time step: the largest that is at most `bound` and changes phi by at most 0.5 (half a
+ * pixel) at every voxel; 0 if nearly nothing moves. most: the largest |F |grad phi|| of all voxels.
+ */
 TC_INLINE float ls_cfl(float most, float bound)
 {
     const float wanted = 0.5f / most;
@@ -80,8 +81,8 @@ TC_INLINE float ls_cfl(float most, float bound)
 #else
 #define ls_root(a) __builtin_sqrtf(a)
 #endif
-/* phi of a voxel, as a signed distance: d2 is the squared distance to the nearest voxel on the
- * other side of the interface, which lies half a pixel before that. */
+/* Returns phi of a voxel: its distance to the interface, negative inside. d2: the squared distance
+ * to the nearest voxel on the other side. The interface is half a pixel nearer than that voxel. */
 TC_INLINE float ls_signed_distance(tc_u32 d2, tc_u32 inside)
 {
     const float d = ls_root((float)d2);

@@ -45,7 +45,7 @@ DATA_SET = {
 
 def forgeries():
     column = column_of("bright")
-    wrong_kind, not_a_mean = ("mean: row 0: a number where no pixel counts, or none where one does",
+    wrong_kind, not_a_mean = ("mean: row 0: a number without any pixel, or NaN with pixels",
                               "mean: row 0: not a mean of so many pixels")
     yield column("pixels", (0, 1), -1, "pixels: row 0: -1")
     yield column("pixels", (0, 0), 40 * 44 + 1, "pixels: row 0: %d" % (40 * 44 + 1))

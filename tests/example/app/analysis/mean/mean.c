@@ -111,9 +111,9 @@ static tc_status check_result(const void *params, const wu_item *item, const wu_
 
     return_if_error(an_check_range(out, "pixels", 0, all, err));
     if (counts[0] != all - pixels || (threshold == 0 && pixels != all))
-        return an_impossible("pixels", 0, "not as many as there are", err);
+        return an_impossible("pixels", 0, "not as many as the item has", err);
     if ((pixels == 0) != isnan(mean))
-        fault = "a number where no pixel counts, or none where one does";
+        fault = "a number without any pixel, or NaN with pixels";
     else if (pixels > 0 && !an_is_quotient(mean, pixels, &sum))
         fault = "not a mean of so many pixels";
     else if (pixels > 0 && (mean < threshold || mean > (1 << item->bits) - 1))
