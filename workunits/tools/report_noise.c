@@ -249,12 +249,17 @@ typedef struct blocks {
 
 static void find_means(const wu_pixels *px, size_t z, const blocks *b)
 {
-    const double pixels = (double)(b->side * b->side);
     memset(b->mean, 0, b->ny * b->nx * sizeof *b->mean);
-    for (size_t y = 0; y < b->ny * b->side; y++)
-        for (size_t x = 0; x < b->nx * b->side; x++)
-            b->mean[y / b->side * b->nx + x / b->side] +=
-                wu_grey(px, (z * px->ny + y) * px->nx + x) / pixels;
+    for (size_t y = 0; y < b->ny * b->side; y++) {
+        double *const sum = b->mean + y / b->side * b->nx;
+        size_t i = (z * px->ny + y) * px->nx;
+
+        for (size_t x = 0; x < b->nx; x++)
+            for (size_t k = 0; k < b->side; k++)
+                sum[x] += wu_grey(px, i++);
+    }
+    for (size_t i = 0; i < b->ny * b->nx; i++)
+        b->mean[i] /= (double)(b->side * b->side);
 }
 
 /* The greatest absolute second difference of neighbouring blocks along x and y. *range: the

@@ -350,7 +350,7 @@ static void note_contrast(const cc_params *p, part *q, const cc_part *c, bool li
         q->area += area;
     } else if (listed) {
         q->faintest = fmin(q->faintest, contrast);
-    } else if (!listed && cc_kept(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
+    } else if (cc_kept(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
         q->missing = fmax(q->missing, contrast);
     }
 }
