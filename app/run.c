@@ -305,7 +305,7 @@ static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err 
     wu_npz_reader_close(&npz);
     return same ? TC_OK
                 : tc_fail(err, TC_USAGE,
-                          "%s: is there already, and is %s %s: give another -o, or --replace",
+                          "%s: already exists, and is %s %s: give another -o, or --replace",
                           o->output,
                           is_result ? "the result of another work unit than" : "no result of",
                           o->input);
@@ -327,7 +327,7 @@ static tc_status ask_client(void *user, tc_err *err)
 {
     job_files *const files = user;
 
-    tc_guard_heard();
+    tc_guard_asked();
     tc_background_pause(files->background);
     const bw_request answer = bw_poll();
     tc_background_resume(files->background);

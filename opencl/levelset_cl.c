@@ -37,7 +37,7 @@ enum {
     B_CTL,       /* the control words (layout.h) */
     B_NEAR,      /* bits of each block: where it is near the zero level (LS_NEAR_...) */
     B_LIST,      /* the active blocks of the narrow band */
-    B_HISTORY    /* a word for each voxel: its sides at earlier times (ls_kept_bit) */
+    B_HISTORY    /* a word for each voxel: its sides at earlier times (ls_history_bit) */
 };
 
 typedef struct cl_worker {
@@ -49,7 +49,8 @@ typedef struct cl_worker {
     size_t tile[3];
     cl_uint list_word;      /* index of the word of ctl that counts the blocks of the list */
     cl_uint next_list_word; /* index of the word of ctl that counts those of the next list */
-    cl_uint bit; /* bit of the history that the current chunk sets; LS_KEPT if it sets none */
+    cl_uint
+        bit; /* bit of the history that the current chunk sets; LS_HISTORY_BITS if it sets none */
     size_t band_groups;       /* work-groups among which the blocks of the list are divided */
     size_t n_listed;          /* blocks in the list when the host last read ctl */
     ocl_pace pace;            /* pace in chunks; used if a launch can do several chunks */
@@ -262,8 +263,8 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
         return_if_error(OCL_QUEUE(
             w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES),
             OCL_HELD(w, B_PARABOLAS), OCL_HELD(w, B_PHI), OCL_HELD(w, to), OCL_HELD(w, B_CTL),
-            OCL_HELD(w, B_HISTORY), OCL_UINT(last ? w->bit : LS_KEPT), SIZES(w), OCL_UINT(at),
-            OCL_UINT(axis), OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after)));
+            OCL_HELD(w, B_HISTORY), OCL_UINT(last ? w->bit : LS_HISTORY_BITS), SIZES(w),
+            OCL_UINT(at), OCL_UINT(axis), OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after)));
         x += columns;
         at += x == w->size.nx ? n_planes : 0;
         x = x == w->size.nx ? 0 : x;
@@ -292,7 +293,7 @@ static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
 {
     const cl_uint done = (cl_uint)ls_iterations_at(w->p, chunk);
 
-    w->bit = ls_kept_bit(w->p, chunk);
+    w->bit = ls_history_bit(w->p, chunk);
     if (ls_is_reinit(w->p, chunk))
         return reinit_phi(w, done, err);
     if (w->p->band > 0)
@@ -320,7 +321,7 @@ static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *f
 {
     const size_t field = w->size.voxels * sizeof(float),
                  blocks = w->p->band > 0 ? w->size.blocks : 0,
-                 history = ls_kept_every(w->p) > 0 ? w->size.voxels * sizeof(cl_uint) : 0;
+                 history = ls_history_every(w->p) > 0 ? w->size.voxels * sizeof(cl_uint) : 0;
     const cl_uint ctl[LS_CTL_WORDS] = {
         [LS_CTL_CHANGE] = (cl_uint)w->head.last_change, [LS_CTL_BAD] = LS_NEVER
     };
@@ -430,7 +431,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     const ocl_part parts[] = {
         { B_PHI, w->size.voxels * sizeof(float), ls_phi(state) },
         { B_NEAR, w->p->band > 0 ? w->size.blocks : 0, ls_near(state, &w->size) },
-        { B_HISTORY, ls_kept_every(w->p) > 0 ? w->size.voxels * sizeof(cl_uint) : 0,
+        { B_HISTORY, ls_history_every(w->p) > 0 ? w->size.voxels * sizeof(cl_uint) : 0,
           (unsigned char *)state + ls_history_at(&w->size) }
     };
     return_if_error(ocl_fetch(&w->ocl, parts, 3, false, err));

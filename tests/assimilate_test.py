@@ -1297,7 +1297,7 @@ def test_export(names):
             f.write("sample,mine\n1,2\n")
         r = assimilate("export", "--db", path("a.sqlite"), "-o", path("one"))
         with open(path("one", name + ".csv")) as f:
-            ok(r.returncode == 1 and name + ".csv: is there already, and is no table "
+            ok(r.returncode == 1 and name + ".csv: already exists, and is not a table "
                "of an export" in r.stderr and f.read() == "sample,mine\n1,2\n",
                "export does not replace a foreign %s.csv" % name, r.stderr)
         os.remove(path("one", name + ".csv"))

@@ -2398,7 +2398,7 @@ def test_backup(folder):
     ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700,
        "backup: only its owner can read it", r.stderr)
     second_run = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
-    ok(second_run.returncode == 1 and "is there already" in second_run.stderr,
+    ok(second_run.returncode == 1 and "already exists" in second_run.stderr,
        "backup: each one in a new folder", second_run.stderr)
     os.symlink(os.path.join(folder, "keys"), os.path.join(TMP, "link to keys"))
     os.symlink(TMP, os.path.join(folder, "apps", "all"))

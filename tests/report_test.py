@@ -835,7 +835,7 @@ def test_used_folder():
     with open(path("page", "report.html"), "w", encoding="utf-8") as f:
         f.write("<!DOCTYPE html>\n<html>")
     r = count(path("page"))
-    tap.ok(r.returncode == 1 and "report.html: is there already" in r.stderr and
+    tap.ok(r.returncode == 1 and "report.html: already exists" in r.stderr and
            os.listdir(path("page")) == ["report.html"],
            "a foreign report.html is refused at once", r.stderr)
     os.mkdir(path("own"))
@@ -850,7 +850,7 @@ def test_used_folder():
                         ("work unit", ["pack", "--analysis", "cellcount", picture])):
         r = tap.run([tap.TEXCELL_WU, *words, "-o", result])
         with open(result, "rb") as f:
-            tap.ok(r.returncode == 1 and "is there already, and is no " + kind in r.stderr and
+            tap.ok(r.returncode == 1 and "already exists, and is not a " + kind in r.stderr and
                    f.read() == whole, "a result is not replaced by a " + kind, r.stderr)
 
 

@@ -191,7 +191,7 @@ def test_foreign_files(place):
                             other.unit), (b"my thesis", "is no result of " + other.unit)):
         with open(place.out, "wb") as f:
             f.write(content)
-        check_not_replaced("out.npz: is there already, and %s: give another -o, or --replace" %
+        check_not_replaced("out.npz: already exists, and %s: give another -o, or --replace" %
                            words)
     p = tap.run([*argv, "--replace"], env=env)
     tap.ok(p.returncode == DONE and place.bytes() == other.expected,

@@ -268,7 +268,7 @@ static tc_status read_ints(const an_param *p, const json_t *list, void *base, co
         values[i] = (int32_t)json_integer_value(value);
         for (size_t j = 0; p->count.size > 0 && j < i; j++)
             if (values[j] == values[i])
-                return tc_fail(err, TC_BAD_INPUT, "%s: %d stands twice", path, (int)values[i]);
+                return tc_fail(err, TC_BAD_INPUT, "%s: %d appears twice", path, (int)values[i]);
     }
     store_value(p->count, base, (int64_t)n);
     return TC_OK;
@@ -289,7 +289,7 @@ static tc_status read_words(const an_param *p, const json_t *list, void *base, c
         if (word < 0)
             return refuse_value(p, value, path, err);
         if ((bits >> word & 1) != 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: \"%s\" stands twice", path, p->words[word]);
+            return tc_fail(err, TC_BAD_INPUT, "%s: \"%s\" appears twice", path, p->words[word]);
         bits |= 1u << word;
     }
     store_value(p->field, base, bits);

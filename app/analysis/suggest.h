@@ -45,7 +45,7 @@ typedef struct an_suggestion {
     json_t *parameters; /* the suggested parameters, without those that were given; owned */
     char why[800];      /* text for people: how the parameters were found */
     char doubt[300];    /* text for people: why the parameters may not suit all pictures; or "" */
-    const char *each;   /* text for people: a doubt that concerns each picture alone; or NULL */
+    const char *each_doubt; /* text for people: a doubt that concerns each picture alone; or NULL */
     size_t n_curves;
     an_curve curves[AN_MAX_CURVES];
 } an_suggestion;

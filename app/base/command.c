@@ -99,7 +99,7 @@ static tc_status refuse_option(int code, char **argv, const tc_option *options, 
 /* Passes the message of a usage error to the table's fault handler, which is the `take` of the
  * entry that ends the table, and returns the handler's status. Without such an error, or without a
  * handler, returns `status`. */
-static tc_status handle_fault(const tc_option *end_of_table, tc_status status, tc_err *err)
+static tc_status report_usage_error(const tc_option *end_of_table, tc_status status, tc_err *err)
 {
     return status == TC_USAGE && end_of_table->take != NULL
                ? end_of_table->take(end_of_table->to, err->message, err)
@@ -152,14 +152,14 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
             if (options[i].given != NULL)
                 *options[i].given = true;
         }
-        status = handle_fault(end_of_table, status, err);
+        status = report_usage_error(end_of_table, status, err);
     }
     while (optind < argc)
         argv[++*n_words] = argv[optind++];
     for (int i = 1; status == TC_OK && i <= *n_words; i++)
         if (argv[i][0] == '\0')
-            status =
-                handle_fault(end_of_table, tc_fail(err, TC_USAGE, "an argument is empty"), err);
+            status = report_usage_error(end_of_table,
+                                        tc_fail(err, TC_USAGE, "an argument is empty"), err);
     return status;
 }
 

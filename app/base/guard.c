@@ -23,7 +23,7 @@ static struct {
     tc_background *_Atomic background; /* the argument of tc_guard_listen, or NULL */
     _Atomic double suspend_after_ms;   /* a call that waits for a launch must last this long before
                                           `ask` is called */
-    _Atomic uint64_t polls; /* how often the main thread has asked the client (tc_guard_heard) */
+    _Atomic uint64_t polls; /* how often the main thread has asked the client (tc_guard_asked) */
     atomic_flag has_fault;  /* a fault is being handled */
     _Atomic pthread_t fault_thread; /* the thread that handles that fault */
     pthread_t watcher;              /* runs watch_main_thread; valid if has_watcher */
@@ -51,7 +51,7 @@ static void write_text(const char *text)
  * and the signal's number (0: no signal), and calls act with it. This is done only for the first
  * fault. A thread with a later fault waits here until the process ends: after one fault other
  * threads of the library often crash too. Returns if the guard is not active. */
-static void handle_fault(const char *what, int number)
+static void report_first_fault(const char *what, int number)
 {
     tc_guard_act *const act = guard.act;
     const char *const call = guard.call;
@@ -64,7 +64,7 @@ static void handle_fault(const char *what, int number)
         else
             os_sleep(1);
     guard.fault_thread = pthread_self();
-    os_let_faults_in(); /* unblocks signals, so that a fault of act itself is noticed */
+    os_unblock_faults(); /* unblocks signals, so that a fault of act itself is noticed */
     write_text(call != NULL ? call : "the OpenCL driver");
     write_text(what);
     if (number != 0) {
@@ -82,19 +82,19 @@ static void handle_fault(const char *what, int number)
  * os_catch_faults then lets the signal end the process. */
 static void handle_signal(int number)
 {
-    handle_fault(" crashed", number);
+    report_first_fault(" crashed", number);
 }
 
 /* An exit handler: runs when a driver calls exit(), and when the program itself ends. */
 static void handle_exit(void)
 {
     if (!guard.is_exiting)
-        handle_fault(" ended the program", 0);
+        report_first_fault(" ended the program", 0);
 }
 
 /* Whether the program must be suspended while it is in a library call. (If it must end, `ask` ends
  * the process.) same_call: the call is the same as one tick ago. ms: duration of the call so far.
- * unpolled_ms: the time since the main thread last called tc_guard_heard, which is long while it
+ * unpolled_ms: the time since the main thread last called tc_guard_asked, which is long while it
  * makes many short calls. */
 static bool is_to_suspend(bool same_call, unsigned ms, unsigned unpolled_ms)
 {
@@ -138,13 +138,13 @@ static void *watch_main_thread(void *unused)
         const bool suspended = is_to_suspend(same_call, ms, unpolled_ms);
         pause_background(&paused, suspended ? guard.background : NULL);
         if (suspended)
-            os_rest(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS);
+            os_pause_thread(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS);
         else if (same_call)
             ms += TC_GUARD_TICK_MS;
         last = now;
         last_polls = polls;
         if (ms >= 1000 * TC_GUARD_SECONDS)
-            handle_fault(" does not return", 0);
+            report_first_fault(" does not return", 0);
     }
     pause_background(&paused, NULL);
     pthread_mutex_unlock(&guard.lock);
@@ -183,7 +183,7 @@ void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch
     guard.ask = guard.act != NULL ? ask : NULL;
 }
 
-void tc_guard_heard(void)
+void tc_guard_asked(void)
 {
     guard.polls++;
 }

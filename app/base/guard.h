@@ -37,7 +37,7 @@ void tc_guard_again(void);
 /* Asks the client, in place of the main thread, whether the program must be suspended or must end;
  * ends the process in the latter case. Called in another thread about every TC_GUARD_TICK_MS while
  * one library call lasts longer than that, or while many short calls keep the main thread from
- * asking by itself (tc_guard_heard). Returns true if the program must be suspended: then the main
+ * asking by itself (tc_guard_asked). Returns true if the program must be suspended: then the main
  * thread is stopped for nine tenths of the time. It is not stopped all the time, as it may hold a
  * lock that other threads wait for. */
 typedef bool tc_guard_ask(void);
@@ -47,7 +47,7 @@ typedef bool tc_guard_ask(void);
  * is not called before twice this time, since ending the process would lose the launch's work. */
 void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms);
 /* Records that the main thread has just asked the client itself. */
-void tc_guard_heard(void);
+void tc_guard_asked(void);
 /* Deactivates the guard: from now on a fault ends the process as it would without a guard. */
 void tc_guard_down(void);
 

@@ -167,11 +167,11 @@ const char *os_signal_name(int number);
 void os_catch_faults(void (*caught)(int number));
 /* Unblocks the signals of this thread, which os_thread has blocked, so that a fault in it is
  * caught. */
-void os_let_faults_in(void);
+void os_unblock_faults(void);
 
 /* Stops another thread for `seconds` (less than 1), whatever it is doing. Locks that the thread
  * holds remain locked meanwhile. */
-void os_rest(pthread_t thread, double seconds);
+void os_pause_thread(pthread_t thread, double seconds);
 /* Creates a thread in which all signals are blocked, so that the main thread receives the signals
  * of the process. Returns false if the thread could not be created. */
 bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user);

@@ -505,7 +505,7 @@ const char *os_signal_name(int number)
 static void (*on_fault)(int number);
 
 /* A signal handler that calls on_fault, and if that returns ends the process by the signal. */
-static void handle_fault(int number)
+static void handle_fault_signal(int number)
 {
     on_fault(number);
     signal(number, SIG_DFL);
@@ -517,7 +517,7 @@ void os_catch_faults(void (*caught)(int number))
     static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS };
     static char memory[64 * 1024]; /* the handler's stack, as the thread's may have overflowed */
     const stack_t stack = { .ss_sp = memory, .ss_size = sizeof memory };
-    const struct sigaction action = { .sa_handler = handle_fault,
+    const struct sigaction action = { .sa_handler = handle_fault_signal,
                                       .sa_flags = SA_ONSTACK | SA_NODEFER };
 
     on_fault = caught;
@@ -526,7 +526,7 @@ void os_catch_faults(void (*caught)(int number))
         sigaction(fatal[i], &action, NULL);
 }
 
-void os_let_faults_in(void)
+void os_unblock_faults(void)
 {
     sigset_t none;
 
@@ -548,7 +548,7 @@ static void sleep_in_handler(int unused)
 
 /* Sends the thread SIGURG, whose handler sleeps. This signal is rarely used, and by default it is
  * ignored. */
-void os_rest(pthread_t thread, double seconds)
+void os_pause_thread(pthread_t thread, double seconds)
 {
     assert(seconds >= 0 && seconds < 1);
     const struct sigaction action = { .sa_handler = sleep_in_handler, .sa_flags = SA_RESTART };

@@ -527,7 +527,7 @@ static void (*on_fault)(int number);
 
 /* Windows calls this function for exceptions that no code has handled, so not for exceptions that a
  * driver throws and catches itself. */
-static LONG WINAPI handle_fault(EXCEPTION_POINTERS *what)
+static LONG WINAPI handle_exception(EXCEPTION_POINTERS *what)
 {
     switch (what->ExceptionRecord->ExceptionCode) {
     case EXCEPTION_ILLEGAL_INSTRUCTION:
@@ -546,17 +546,17 @@ static void handle_abort(int number)
 void os_catch_faults(void (*caught)(int number))
 {
     on_fault = caught;
-    SetUnhandledExceptionFilter(handle_fault);
+    SetUnhandledExceptionFilter(handle_exception);
     signal(SIGABRT, handle_abort);
 }
 
-void os_let_faults_in(void)
+void os_unblock_faults(void)
 {
 }
 
 /* Suspends the thread for `seconds`. Meanwhile it calls no function that may need a lock which the
  * suspended thread holds. */
-void os_rest(pthread_t thread, double seconds)
+void os_pause_thread(pthread_t thread, double seconds)
 {
     assert(seconds >= 0 && seconds < 1);
     const HANDLE handle = pthread_gethandle(thread);

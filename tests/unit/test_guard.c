@@ -92,7 +92,7 @@ static unsigned short_calls(bool heard)
         call(0.005, false);
         all += asked;
         if (heard)
-            tc_guard_heard();
+            tc_guard_asked();
     }
     return all;
 }

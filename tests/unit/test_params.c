@@ -263,7 +263,7 @@ static void refuses_bad_values(void **state)
         { "{\"levels\":[-16]}", "F: p.levels[0]: must be an integer from 2 to 256, not -16" },
         { "{\"levels\":[4294967312]}",
           "F: p.levels[0]: must be an integer from 2 to 256, not 4294967312" },
-        { "{\"levels\":[16,32,16]}", "F: p.levels: 16 stands twice" },
+        { "{\"levels\":[16,32,16]}", "F: p.levels: 16 appears twice" },
         { "{\"range\":\"full\"}", "F: p.range: must be \"type\", \"image\", null or a list of 2 "
                                   "integers from 0 to 65535, not \"full\"" },
         { "{\"range\":[0]}", "F: p.range: must be \"type\", \"image\", null or a list of 2 "
@@ -293,7 +293,7 @@ static void refuses_bad_values(void **state)
           "F: p.window.radius: goes only with shape \"disc\" or \"square\"" },
         { "{\"distances\":[0]}", "F: p.distances[0]: must be an integer from 1 to 255, not 0" },
         { "{\"distances\":[256]}", "F: p.distances[0]: must be an integer from 1 to 255, not 256" },
-        { "{\"distances\":[1,1]}", "F: p.distances: 1 stands twice" },
+        { "{\"distances\":[1,1]}", "F: p.distances: 1 appears twice" },
         { "{\"distances\":[]}", "F: p.distances: must be a list of 1 to 255 different integers "
                                 "from 1 to 255, not a list of 0" },
         { "{\"directions\":\"eight\"}",
@@ -319,7 +319,7 @@ static void refuses_bad_values(void **state)
           "F: p.roi.cy: must be an integer from 0 to 65535, not 65536" },
         { "{\"per_offset\":1}", "F: p.per_offset: must be true or false, not 1" },
         { "{\"maps\":{}}", "F: p.maps: must be a list of at most 256 objects, not an object" },
-        { "{\"features\":[\"asm\",\"asm\"]}", "F: p.features: \"asm\" stands twice" },
+        { "{\"features\":[\"asm\",\"asm\"]}", "F: p.features: \"asm\" appears twice" },
         { "{\"features\":[\"asm\"],\"maps\":[{\"feature\":\"idm\",\"levels\":16,\"offset\":[1,0]}]"
           "}",
           "F: p.maps[0].feature: idm is not one of the features" },
@@ -350,7 +350,7 @@ static void refuses_bad_values(void **state)
           "F: p.maps[0]: unknown key \"x\"; there are \"feature\", \"levels\", \"offset\"" },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]},"
           "{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]}]}",
-          "F: p.maps[1]: stands twice" },
+          "F: p.maps[1]: appears twice" },
         { "{\"window\":{\"shape\":\"roi\"},\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":"
           "[1,0]}]}",
           "F: p.maps: a window of shape \"roi\" has no maps" },

@@ -41,7 +41,7 @@ tc_status wu_new_file_replaces(const char *path, const char *begins, size_t at, 
     if (file != NULL)
         fclose(file);
     if (n > 0 && (n < at + strlen(begins) || memcmp(start + at, begins, strlen(begins)) != 0))
-        return tc_fail(err, TC_USAGE, "%s: is there already, and is no %s: give another -o", path,
+        return tc_fail(err, TC_USAGE, "%s: already exists, and is not a %s: give another -o", path,
                        kind);
     return TC_OK;
 }

@@ -492,7 +492,7 @@ static void check_index(wu_metadata *metadata)
 
 /* --- any file -------------------------------------------------------------------------------- */
 
-bool wu_tags_paint(const wu_tags *tags)
+bool wu_tags_palette_is_display(const wu_tags *tags)
 {
     static const unsigned all[] = { 34412, 33629, 34361,
                                     51123 }; /* LSM, UIC2, FLUOVIEW and

@@ -39,7 +39,7 @@ bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value)
  * read, which may be very large. text: the file's description, or NULL. */
 void wu_metadata_from_slide(wu_metadata *metadata, const char *text, const wu_tags *tags);
 /* Whether the file was written by a microscope's software whose palettes are only for display. */
-bool wu_tags_paint(const wu_tags *tags);
+bool wu_tags_palette_is_display(const wu_tags *tags);
 /* Fills picture->metadata from the private tags of the first directory, unless a description has
  * filled it already (LSM's tags replace a description). offsets: [n_pages] the offset of each
  * page's directory. */

@@ -690,7 +690,7 @@ static tc_status read_directories(wu_picture *picture, tc_err *err)
     const wu_tags tags = tags_of(picture);
     const char *const text = read_description(state->tiff);
     state->display_palettes =
-        wu_tags_paint(&tags) || (text != NULL && wu_text_has_display_palettes(text));
+        wu_tags_palette_is_display(&tags) || (text != NULL && wu_text_has_display_palettes(text));
     wu_metadata_from_slide(&picture->metadata, text, &tags);
     return picture->metadata.refusal[0] == '\0' ? scan_pages(picture, err) : TC_OK;
 }

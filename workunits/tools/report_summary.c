@@ -630,8 +630,8 @@ static void find_mark(const summary *s, size_t item, bool stopped,
                  "is in a median (--spacing)");
     else if (has_doubt(s) && s->r->file->n_items == 1)
         snprintf(why, size, "%s", s->r->suggestion->doubt);
-    else if (s->r->suggestion != NULL && s->r->suggestion->each != NULL)
-        snprintf(why, size, "%s", s->r->suggestion->each);
+    else if (s->r->suggestion != NULL && s->r->suggestion->each_doubt != NULL)
+        snprintf(why, size, "%s", s->r->suggestion->each_doubt);
     else if (found_doubt->cubes)
         snprintf(why, size,
                  "voxels were taken for cubes, as their size is not known: --spacing Z,Y,X");

@@ -171,9 +171,9 @@ static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_er
     for (size_t i = 0; i < all->n; i++) {
         wu_source *const item = &all->items[i];
         char name[WU_MAX_NAME + 1];
-        char *const base = item->name != NULL     ? NULL
-                           : item->called != NULL ? strdup(item->called)
-                                                  : base_name(item->path, item->is_folder);
+        char *const base = item->name != NULL       ? NULL
+                           : item->raw_name != NULL ? strdup(item->raw_name)
+                                                    : base_name(item->path, item->is_folder);
         if (base != NULL)
             tc_compose(base);
         const bool usable = base != NULL && clean_name(base, name) &&
@@ -219,11 +219,11 @@ static tc_status read_names(wu_sources *all, tc_err *err)
         if (n >= all->n)
             continue;
         wu_source *const item = &all->items[n];
-        free(item->called);
+        free(item->raw_name);
         free(item->base);
-        item->called = strdup(line);
+        item->raw_name = strdup(line);
         item->base = strdup(line);
-        if (item->called == NULL || item->base == NULL)
+        if (item->raw_name == NULL || item->base == NULL)
             status = tc_no_memory(err, "an item's name");
     }
     fclose(file);
@@ -925,9 +925,9 @@ static tc_status select_time(wu_source *item, const char *key, unsigned long tim
     free(item->base);
     item->pages.want.time = time;
     item->base = name_time(key, time, n);
-    item->called = name == NULL ? NULL : name_time(name, time, n);
+    item->raw_name = name == NULL ? NULL : name_time(name, time, n);
     free(name);
-    return item->base == NULL || item->called == NULL ? tc_no_memory(err, "an item") : TC_OK;
+    return item->base == NULL || item->raw_name == NULL ? tc_no_memory(err, "an item") : TC_OK;
 }
 
 /* Replaces the last item, a file of several times, by one item for each time. */
@@ -1133,7 +1133,7 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
         status = add_item(f, path, key, true, &item, err);
     }
     if (status == TC_OK) {
-        item->called = called;
+        item->raw_name = called;
         item->pages.files = slices.files;
         item->pages.n_files = slices.n_files;
         status = inspect_item(f->out, item, true, NULL, err);
@@ -1437,7 +1437,7 @@ void wu_sources_free(wu_sources *sources)
         free(item->kept_labels);
         free(item->fault);
         free(item->name);
-        free(item->called);
+        free(item->raw_name);
         free(item->base);
         free(item->path);
         free(item->source);

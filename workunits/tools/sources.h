@@ -24,13 +24,13 @@ typedef struct wu_pages {
 
 /* An item of the work unit to be written. Its strings are owned. */
 typedef struct wu_source {
-    char *name;   /* the item's name: unique, wu_name_ok */
-    char *called; /* the text that `name` is made from; NULL: the name of the file or folder */
-    char *path;   /* path of the picture, or of the folder with the slices */
-    char *source; /* the path that the work unit records: `path`, beginning with the name of the
-                     innermost folder that contains all items */
-    char *base;   /* the item's path within the input folder, without extension: the files of masks
-                     and labels are found by it */
+    char *name;     /* the item's name: unique, wu_name_ok */
+    char *raw_name; /* the text that `name` is made from; NULL: the name of the file or folder */
+    char *path;     /* path of the picture, or of the folder with the slices */
+    char *source;   /* the path that the work unit records: `path`, beginning with the name of the
+                       innermost folder that contains all items */
+    char *base; /* the item's path within the input folder, without extension: the files of masks
+                   and labels are found by it */
     bool is_stack, is_folder; /* is_folder: `path` is a folder, and each slice is a file in it */
     double um[3]; /* z, y, x: size of a voxel in micrometres; x 0: the size is not known; z 0: the
                      item is not a stack */

@@ -210,7 +210,7 @@ tc_status wu_suggest_save(const an_suggestion *s, const char *path, tc_err *err)
 {
     wu_new_file out = { .path = NULL };
     json_t *const json = json_pack("{s:O, s:s, s:s*}", "parameters", s->parameters, "doubt",
-                                   s->doubt, "each", s->each);
+                                   s->doubt, "each", s->each_doubt);
     tc_status status = json == NULL ? tc_no_memory(err, path) : wu_new_file_open(path, &out, err);
     if (status == TC_OK && json_dumpf(json, out.file, JSON_INDENT(2)) != 0)
         status = tc_fail(err, TC_IO, "%s: cannot be written", path);
@@ -223,11 +223,11 @@ tc_status wu_suggest_load(const char *path, an_suggestion *out, tc_err *err)
     json_error_t fault;
     json_t *const json = wu_json_load_file(path, 0, &fault);
     const char *const doubt = json_string_value(json_object_get(json, "doubt"));
-    *out = (an_suggestion){ .parameters = json }; /* the whole JSON, which owns out->each */
+    *out = (an_suggestion){ .parameters = json }; /* the whole JSON, which owns out->each_doubt */
     if (doubt == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not what pack --suggested writes", path);
     snprintf(out->doubt, sizeof out->doubt, "%s", doubt);
-    out->each = json_string_value(json_object_get(json, "each"));
+    out->each_doubt = json_string_value(json_object_get(json, "each"));
     return TC_OK;
 }
 

@@ -209,12 +209,12 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
  * cc_prepare. */
 typedef struct cc_prepare {
     const cc_params *params;
-    const wu_pixels *now;  /* the result so far: the item's pixels, or one of the planes; during a
-                              step other than CC_EXTREME the plane that it writes */
-    wu_pixels planes[3];   /* [0] and [1] are written in turn, [2] by CC_EXTREME */
-    const wu_pixels *from; /* the grey values that the step reads */
-    an_gauss gauss;        /* the filter of CC_SMOOTH */
-    cc_phase step;         /* the step that is running */
+    const wu_pixels *current; /* the result so far: the item's pixels, or one of the planes; during
+                              a step other than CC_EXTREME the plane that it writes */
+    wu_pixels planes[3];      /* [0] and [1] are written in turn, [2] by CC_EXTREME */
+    const wu_pixels *input;   /* the grey values that the step reads */
+    an_gauss gauss;           /* the filter of CC_SMOOTH */
+    cc_phase step;            /* the step that is running */
 } cc_prepare;
 /* Whether any step applies. */
 bool cc_prepares(const cc_params *p);
@@ -230,8 +230,8 @@ size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_
 /* The disc's row at distance dy from its middle row. It has 2 w + 1 pixels; bits 0 to 15 are w,
  * bits 16 on the greatest k with 2^k <= 2 w + 1. */
 uint32_t cc_disc_row(int64_t radius, int64_t dy);
-/* Calls cc_prepare_begin and processes all steps on the calling thread; p->now is then the result.
- * The caller calls cc_prepare_end, also after a failure. */
+/* Calls cc_prepare_begin and processes all steps on the calling thread; p->current is then the
+ * result. The caller calls cc_prepare_end, also after a failure. */
 tc_status cc_prepare_all(cc_prepare *p, const cc_params *params, const wu_pixels *pixels,
                          tc_err *err);
 void cc_prepare_end(cc_prepare *p);
@@ -290,9 +290,9 @@ void cc_measure_drop(cc_measure *m);
 tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions,
                      cc_region **owned, tc_err *err);
 
-/* ws_map.apart of a split by intensity: whether a maximum of height `maximum` is a cell of its own
- * next to a higher one, with a saddle of height `saddle` between them. */
-bool cc_apart_by_intensity(const void *params, uint32_t maximum, uint32_t saddle);
+/* ws_map.is_separate of a split by intensity: whether a maximum of height `maximum` is a cell of
+ * its own next to a higher one, with a saddle of height `saddle` between them. */
+bool cc_separate_by_intensity(const void *params, uint32_t maximum, uint32_t saddle);
 
 /* plan.c */
 /* Whether the parameters contain a filter, which may remove regions from the result. */

@@ -45,14 +45,14 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_MEASURE] = &cc_measuring
 };
 
-/* The function ws_map.apart for a split by distance. Heights are squared distances. */
+/* The function ws_map.is_separate for a split by distance. Heights are squared distances. */
 static bool separate_by_distance(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     (void)rule;
     return cc_apart(maximum, saddle);
 }
 
-bool cc_apart_by_intensity(const void *rule, uint32_t maximum, uint32_t saddle)
+bool cc_separate_by_intensity(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     const cc_params *const p = rule;
 
@@ -319,8 +319,8 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
         (ws_map){ .shape = { (int32_t)w->nx, (int32_t)w->ny, 1, w->params->eight_connected, 0 },
                   .plateaus = w->params->split == CC_INTENSITY,
                   .rule = w->params,
-                  .apart = w->params->split == CC_INTENSITY ? cc_apart_by_intensity
-                                                            : separate_by_distance };
+                  .is_separate = w->params->split == CC_INTENSITY ? cc_separate_by_intensity
+                                                                  : separate_by_distance };
     if (status == TC_OK)
         status = an_pool_create(work->threads, &w->pool, err);
     if (status == TC_OK && (!make_planes(w) || !make_scratch(w)))
@@ -347,7 +347,7 @@ wu_pixels *cc_host_prepared(void *worker)
 {
     cc_worker *const w = worker;
 
-    w->prepare.now = &w->prepare.planes[0];
+    w->prepare.current = &w->prepare.planes[0];
     w->phase = phase_parts(w, CC_HISTOGRAM) > 0 ? CC_HISTOGRAM : CC_MASK;
     return &w->prepare.planes[0];
 }

@@ -68,7 +68,7 @@ typedef struct cc_worker {
     cc_region *table;   /* the state's table of regions */
     cc_measure measure; /* the measurement that CC_MEASURE does */
     uint32_t strip_rows; /* rows of the strips that a device labelled; 0 if there are no strips */
-    cc_prepare prepare;  /* prepare.now: grey values that the threshold applies to */
+    cc_prepare prepare;  /* prepare.current: grey values that the threshold applies to */
     cc_phase phase;      /* the current phase */
     size_t done;         /* number of the phase's parts that are done */
 } cc_worker;

@@ -207,7 +207,7 @@ static void atomic_max(uint32_t *at, uint32_t value)
  * min_contrast, to its sum. */
 static void add_to_sieve(const cc_worker *w, cc_sieve *s, uint32_t y, uint32_t a, uint32_t b)
 {
-    const wu_pixels *const px = w->prepare.now;
+    const wu_pixels *const px = w->prepare.current;
     uint64_t sum = 0;
 
     atomic_max(&s->y0, w->ny - y);

@@ -9,7 +9,7 @@
 
 static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const wu_pixels *const px = w->prepare.now;
+    const wu_pixels *const px = w->prepare.current;
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
@@ -41,7 +41,7 @@ static void clear_outside(const cc_worker *w, uint32_t y)
 
 static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const wu_pixels *const px = w->prepare.now;
+    const wu_pixels *const px = w->prepare.current;
     uint32_t y0, y1;
 
     (void)s;

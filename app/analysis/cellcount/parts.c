@@ -37,7 +37,7 @@ static tc_status run_watershed(component_box *a, const cc_params *p, const tc_po
                          .plateaus = true,
                          .height = a->height,
                          .up = a->up,
-                         .apart = cc_apart_by_intensity,
+                         .is_separate = cc_separate_by_intensity,
                          .rule = p };
 
     for (size_t k = 0; k < a->c->pixels; k++) {

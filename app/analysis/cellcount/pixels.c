@@ -956,7 +956,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     const wu_pixels *const px = work->pixels;
     const uint32_t margin = margin_of(p), side = side_of(p, work->item);
     extent y, x;
-    cc_prepare prepare = { .now = NULL };
+    cc_prepare prepare = { .current = NULL };
     wu_pixels tile = { .nx = 0 };
     part q = { .f = { .threshold = threshold, .above = p->bright, .corners = p->eight_connected },
                .original = &tile,
@@ -976,7 +976,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     }
     if (status == TC_OK)
         status = cc_prepare_all(&prepare, p, &tile, err);
-    q.f.px = prepare.now;
+    q.f.px = prepare.current;
     if (status == TC_OK)
         status = find_rows(&q, t, err);
     if (status == TC_OK)

@@ -409,13 +409,13 @@ size_t cc_prepare_scratch(const cc_params *p, uint32_t nx)
 void cc_prepare_step(cc_prepare *p, cc_phase step)
 {
     assert(cc_has_step(p->params, step));
-    const wu_pixels *const now = p->now;
+    const wu_pixels *const now = p->current;
 
     p->step = step;
     if (step == CC_EXTREME)
         return;
-    p->from = now;
-    p->now = now == &p->planes[0] ? &p->planes[1] : &p->planes[0];
+    p->input = now;
+    p->current = now == &p->planes[0] ? &p->planes[1] : &p->planes[0];
 }
 
 /* The size of a step's pieces, as x1 and y1, when `rows` rows are divided into them. */
@@ -439,7 +439,7 @@ static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_
                           void *scratch)
 {
     const cc_params *const q = p->params;
-    const wu_pixels *const in = p->now;
+    const wu_pixels *const in = p->current;
     const uint32_t middle = cc_middle(in->bits);
     const piece size = piece_size(q, p->step, in->nx, rows);
     const int64_t in_row = (in->nx + size.x1 - 1) / size.x1;
@@ -452,16 +452,17 @@ static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_
     if (at.y0 >= at.y1)
         return; /* the last band has fewer rows */
     switch (p->step) {
-    case CC_SMOOTH: smooth_piece(p, p->from, p->now, &at, scratch); break;
-    case CC_EXTREME: disc_piece(p, p->now, NULL, &p->planes[2], q->bright, &at, scratch); break;
+    case CC_SMOOTH: smooth_piece(p, p->input, p->current, &at, scratch); break;
+    case CC_EXTREME: disc_piece(p, p->current, NULL, &p->planes[2], q->bright, &at, scratch); break;
     case CC_GROUND:
         if (q->ground == CC_OPENING)
-            disc_piece(p, &p->planes[2], p->from, p->now, !q->bright, &at, scratch);
+            disc_piece(p, &p->planes[2], p->input, p->current, !q->bright, &at, scratch);
         else
-            mean_rows(p->from, p->now, q->radius, q->ground == CC_LINES, middle, q->ratio, at.y0,
-                      at.y1, scratch);
+            mean_rows(p->input, p->current, q->radius, q->ground == CC_LINES, middle, q->ratio,
+                      at.y0, at.y1, scratch);
         break;
-    default: mean_rows(p->from, p->now, q->window / 2, false, middle, false, at.y0, at.y1, scratch);
+    default:
+        mean_rows(p->input, p->current, q->window / 2, false, middle, false, at.y0, at.y1, scratch);
     }
 }
 
@@ -485,7 +486,7 @@ tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixe
         (params->smooth > 0) + params->background + (params->threshold_word == CC_LOCAL);
     bool good = true;
 
-    *p = (cc_prepare){ .params = params, .now = pixels };
+    *p = (cc_prepare){ .params = params, .current = pixels };
     if (params->smooth > 0)
         p->gauss = an_gauss_make(params->smooth);
     for (int i = 0; i < 3; i++)
@@ -517,7 +518,7 @@ void cc_prepare_end(cc_prepare *p)
         free(p->planes[i].u8);
         free(p->planes[i].u16);
     }
-    *p = (cc_prepare){ .now = NULL };
+    *p = (cc_prepare){ .current = NULL };
 }
 
 /* --- the phases ------------------------------------------------------------------------------ */

@@ -40,7 +40,7 @@ static void distance_y(cc_worker *w, size_t part, cc_scratch *s)
  * brightest) value; 0 on the background. */
 static void heights_band(cc_worker *w, size_t band, cc_scratch *s)
 {
-    const wu_pixels *const px = w->prepare.now;
+    const wu_pixels *const px = w->prepare.current;
     const uint32_t top = ((uint32_t)1 << px->bits) - 1;
     uint32_t y0, y1;
 

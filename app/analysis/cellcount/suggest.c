@@ -462,10 +462,10 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
                  "classes %d: what is darkest lies in larger, paler things, as nuclei do in "
                  "cytoplasm. ",
                  CLASSES);
-        out->each =
+        out->each_doubt =
             "the darkest things are taken for the cells, nuclei perhaps; for the larger, paler "
             "things around them: --param classes=2; in uneven light: --param threshold=local";
-        snprintf(out->doubt, sizeof out->doubt, "%s", out->each);
+        snprintf(out->doubt, sizeof out->doubt, "%s", out->each_doubt);
         return an_suggest(out, given, "classes", json_integer(CLASSES), err);
     }
     if (status == TC_OK)
@@ -701,7 +701,7 @@ static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, c
             json_decref(all[k].value);
     json_object_del(out->parameters, "classes");
     out->doubt[0] = '\0';
-    out->each = NULL;
+    out->each_doubt = NULL;
     return status;
 }
 

@@ -379,7 +379,8 @@ static void keep_highest(ws_list *p, size_t from)
  * were joined with other maxima, as those are higher. */
 static bool is_separate(const ws_map *m, int32_t a, int32_t b, uint32_t saddle)
 {
-    return m->apart(m->rule, m->height[a] < m->height[b] ? m->height[a] : m->height[b], saddle);
+    return m->is_separate(m->rule, m->height[a] < m->height[b] ? m->height[a] : m->height[b],
+                          saddle);
 }
 
 /* Finds the saddles between the pixels of a row and their neighbours later in the raster. */
@@ -468,7 +469,7 @@ static int32_t maximum_of(int32_t *up, int32_t i)
     return i;
 }
 
-/* Joins maxima at those saddles where m->apart is false. saddles: sorted, the highest saddles
+/* Joins maxima at those saddles where m->is_separate is false. saddles: sorted, the highest saddles
  * first. */
 static tc_status join_maxima(const ws_map *m, const ws_list *saddles, const tc_poll *poll,
                              tc_err *err)
@@ -481,7 +482,7 @@ static tc_status join_maxima(const ws_map *m, const ws_list *saddles, const tc_p
         const bool a_higher = height[a] > height[b] || (height[a] == height[b] && a < b);
         const int32_t low = a_higher ? b : a, high = a_higher ? a : b;
 
-        if (a != b && !m->apart(m->rule, height[low], s->height))
+        if (a != b && !m->is_separate(m->rule, height[low], s->height))
             m->up[low] = high;
         return_if_error(tc_ask(poll, err));
     }
@@ -495,8 +496,8 @@ static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, con
     TC_AUTO(ws_list_drop) ws_list all = { .n = 0 };
     return_if_error(gather_saddles(lists, n_lists, &all, poll, err));
 
-    /* If a pair of maxima has several saddles, the lower ones have no effect: if m->apart is true
-     * at the highest saddle, it is also true at a lower one. */
+    /* If a pair of maxima has several saddles, the lower ones have no effect: if m->is_separate is
+     * true at the highest saddle, it is also true at a lower one. */
     return_if_error(
         tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, depth_of, by_pair, poll, err));
     return join_maxima(m, &all, poll, err);

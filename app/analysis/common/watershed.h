@@ -49,7 +49,7 @@ typedef struct ws_map {
     /* Whether a maximum remains a hill of its own next to a higher maximum, given its height and
      * the saddle's height. Must be monotonic: if true, it must also be true for a higher maximum
      * and for a lower saddle. rule: user data. */
-    bool (*apart)(const void *rule, uint32_t maximum, uint32_t saddle);
+    bool (*is_separate)(const void *rule, uint32_t maximum, uint32_t saddle);
     const void *rule;
 } ws_map;
 

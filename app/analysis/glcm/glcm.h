@@ -62,7 +62,7 @@ typedef struct glcm_params {
     int radius; /* radius of the window, in pixels */
     size_t n_distances;
     unsigned distances[GLCM_MAX_DISTANCE]; /* [n_distances], in pixels */
-    bool four;                             /* the parameter `directions` is "four", not "all" */
+    bool four_directions;                  /* the parameter `directions` is "four", not "all" */
     glcm_roi roi;
     bool roi_centred; /* the centre of the ROI's disc is (width/2, height/2), rounded down */
     int64_t roi_cx, roi_cy, roi_r; /* centre, unless roi_centred, and radius of the disc */

@@ -72,7 +72,7 @@ const an_param glcm_parameters[] = {
       .unit = "pixels",
       .help = "How far apart the two pixels of a pair are; all distances together have at most "
               "65,536 offsets." },
-    { "directions", AN_CHOICE, FIELD(four), .choices = directions, .initial = "all",
+    { "directions", AN_CHOICE, FIELD(four_directions), .choices = directions, .initial = "all",
       .help = "all: every offset whose length rounds to the distance d, but only one of two "
               "opposite offsets; four: (d,0), (d,d), (0,d), (-d,d)." },
     { "roi", AN_OBJECT, .keys = roi_keys, .initial = "{\"type\":\"all\"}",
@@ -102,7 +102,7 @@ static size_t list_offsets(const glcm_params *p, unsigned index, glcm_offset *ou
     const long lo = (long)(2 * d - 1) * (2 * d - 1), hi = (long)(2 * d + 1) * (2 * d + 1);
     size_t n = 0;
 
-    if (p->four) {
+    if (p->four_directions) {
         for (int i = 0; i < 4; i++, n++)
             if (out != NULL)
                 out[n] = (glcm_offset){ four[i][0], four[i][1], index };
@@ -165,7 +165,7 @@ static tc_status find_map(glcm_params *p, size_t index, const char *where, tc_er
                        where, index);
     for (size_t i = 0; i < index; i++)
         if (memcmp(&p->maps[i], map, sizeof *map) == 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu]: stands twice", where, index);
+            return tc_fail(err, TC_BAD_INPUT, "%s.maps[%zu]: appears twice", where, index);
     return TC_OK;
 }
 

@@ -30,8 +30,8 @@ static tc_status check_mask(const wu_out_array *mask, int64_t inside, tc_err *er
 static tc_status check_history(const ls_params *p, const wu_output *out, int64_t iterations,
                                bool converged, tc_err *err)
 {
-    const uint32_t n = ls_kept_count(p, iterations, converged);
-    const uint64_t every = ls_kept_every(p) * (uint64_t)p->reinit_every;
+    const uint32_t n = ls_history_count(p, iterations, converged);
+    const uint64_t every = ls_history_every(p) * (uint64_t)p->reinit_every;
     const wu_out_array *const array = &out->arrays[LS_OUT_HISTORY];
     const uint32_t *const history = array->data;
     const uint8_t *const mask = out->arrays[LS_OUT_MASK].data;
@@ -40,7 +40,7 @@ static tc_status check_history(const ls_params *p, const wu_output *out, int64_t
     const uint64_t voxels = wu_array_count(&array->info, &ok);
 
     for (uint64_t i = 0; i < voxels; i++) {
-        if (n < LS_KEPT && history[i] >> n != 0)
+        if (n < LS_HISTORY_BITS && history[i] >> n != 0)
             return an_impossible(array->info.name, i, "has more bits than sides were kept", err);
         if (at_end && history[i] >> (n - 1) != mask[i])
             return an_impossible(array->info.name, i, "is not the mask at the end", err);
@@ -71,5 +71,5 @@ tc_status ls_check_result(const void *params, const wu_item *item, const wu_outp
     if (!converged && iterations != p->iterations)
         return tc_fail(err, TC_BAD_INPUT, "iterations_run: %lld of %lld, but not converged",
                        (long long)iterations, (long long)p->iterations);
-    return ls_kept_every(p) > 0 ? check_history(p, out, iterations, converged, err) : TC_OK;
+    return ls_history_every(p) > 0 ? check_history(p, out, iterations, converged, err) : TC_OK;
 }

@@ -206,7 +206,7 @@ static void flag_blocks(cpu_worker *w, size_t part)
 static void run_sides(cpu_worker *w, scratch *s, size_t part)
 {
     const size_t end = tc_smaller((part + 1) * PART_VOXELS, w->size.voxels);
-    const uint32_t bit = ls_kept_bit(w->p, w->head.head.chunks_done);
+    const uint32_t bit = ls_history_bit(w->p, w->head.head.chunks_done);
     uint32_t *const history = (uint32_t *)(void *)(w->state + ls_history_at(&w->size));
     unsigned inside = 0, outside = 0;
 
@@ -216,7 +216,7 @@ static void run_sides(cpu_worker *w, scratch *s, size_t part)
         outside |= !w->sides[i];
     }
     /* If a checkpoint interrupts this phase, the phase runs again and sets the same bits. */
-    for (size_t i = part * PART_VOXELS; bit < LS_KEPT && i < end; i++)
+    for (size_t i = part * PART_VOXELS; bit < LS_HISTORY_BITS && i < end; i++)
         history[i] |= (uint32_t)w->sides[i] << bit;
     s->side_bits |= outside | inside << 1;
 }

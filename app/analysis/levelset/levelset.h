@@ -74,26 +74,26 @@ bool ls_is_reinit(const ls_params *p, uint64_t chunk);
  *
  * Right after a re-initialisation phi depends only on which side of the interface each voxel is on.
  * So the result of a job with at least LS_LEAST_STRETCHES re-initialisations stores the sides of
- * all voxels at up to LS_KEPT of them: a voxel has a word with one bit for each stored ("kept")
- * re-initialisation. A validator can repeat a stretch, which is the iterations from one kept
+ * all voxels at up to LS_HISTORY_BITS of them: a voxel has a word with one bit for each stored
+ * re-initialisation. A validator can repeat a stretch: the iterations from one stored
  * re-initialisation to the next. */
 enum {
-    LS_KEPT = 32,          /* greatest number of kept re-initialisations */
-    LS_LEAST_STRETCHES = 4 /* with fewer re-initialisations none is kept */
+    LS_HISTORY_BITS = 32,  /* greatest number of stored re-initialisations */
+    LS_LEAST_STRETCHES = 4 /* with fewer re-initialisations none is stored */
 };
-/* Returns n if one in n re-initialisations is kept; 0 if none is kept. */
-uint64_t ls_kept_every(const ls_params *p);
-/* Returns the bit for the sides at this chunk; LS_KEPT if they are not kept. */
-uint32_t ls_kept_bit(const ls_params *p, uint64_t chunk);
-/* Returns the number of kept re-initialisations if the evolution ended after `iterations`
- * iterations; 0 if ls_kept_every is 0. converged: the evolution ended because of stop_after. */
-uint32_t ls_kept_count(const ls_params *p, int64_t iterations, bool converged);
+/* Returns n if one in n re-initialisations is stored; 0 if none is stored. */
+uint64_t ls_history_every(const ls_params *p);
+/* Returns the bit for the sides at this chunk; LS_HISTORY_BITS if they are not stored. */
+uint32_t ls_history_bit(const ls_params *p, uint64_t chunk);
+/* Returns the number of stored re-initialisations if the evolution ended after `iterations`
+ * iterations; 0 if ls_history_every is 0. converged: the evolution ended because of stop_after. */
+uint32_t ls_history_count(const ls_params *p, int64_t iterations, bool converged);
 
 /* --- state ---------------------------------------------------------------------
  *
  * The state consists of: ls_head; phi [nz][ny][nx], from byte LS_PHI_AT on; LS_PAD_BYTES zeros,
- * which vector code may read with phi; near[block] (core.h) of all blocks; and if sides are kept,
- * from the next multiple of four bytes on, a word of kept sides for each voxel. */
+ * which vector code may read with phi; near[block] (core.h) of all blocks; and if sides are stored,
+ * from the next multiple of four bytes on, a word of stored sides for each voxel. */
 typedef struct ls_head {
     an_state_head head;
     uint64_t last_change; /* last iteration in which a voxel changed sides */

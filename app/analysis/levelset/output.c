@@ -21,7 +21,8 @@ tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_
         [LS_OUT_HISTORY] = { "history_{item}", WU_I32, .role = WU_PROOF }, /* if sides are kept */
     };
 
-    return wu_output_declare(out, arrays, LS_OUT_HISTORY + (ls_kept_every(params) > 0), item, err);
+    return wu_output_declare(out, arrays, LS_OUT_HISTORY + (ls_history_every(params) > 0), item,
+                             err);
 }
 
 tc_status ls_check_state(const an_work *work, const void *state, tc_err *err)
@@ -54,7 +55,7 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
     return_if_error(ls_expect(p, item, out, err));
 
     (void)item_index;
-    if (ls_kept_every(p) > 0) {
+    if (ls_history_every(p) > 0) {
         const ls_size size = ls_size_of(item);
 
         wu_output_lend(&out->arrays[LS_OUT_HISTORY],

@@ -73,7 +73,7 @@ static void begin_stretch(const evolution *w, uint32_t from, void *state)
     const size_t voxels = ls_size_of(w->work->item).voxels;
 
     head->head.chunks_done =
-        (uint64_t)from * ls_kept_every(w->p) * ((uint64_t)w->p->reinit_every + 1);
+        (uint64_t)from * ls_history_every(w->p) * ((uint64_t)w->p->reinit_every + 1);
     head->last_change = (uint64_t)from * (uint64_t)w->every;
     for (size_t i = 0; i < voxels; i++)
         ls_phi(state)[i] = is_inside(w, from, i) ? -1.0f : 1.0f;
@@ -185,13 +185,13 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     if (work->plan.flops < FEW)
         return tc_fail(err, TC_NO_MATCH, "is so small that it is computed again whole");
     return_if_error(ls_resolve(work, &p, err));
-    if (ls_kept_every(&p) == 0)
+    if (ls_history_every(&p) == 0)
         return tc_fail(err, TC_NO_MATCH, "no sides are kept, from which a stretch could begin");
     w.history = out->arrays[LS_OUT_HISTORY].data;
-    w.every = (int64_t)ls_kept_every(&p) * p.reinit_every;
+    w.every = (int64_t)ls_history_every(&p) * p.reinit_every;
     w.run = *(const int64_t *)wu_output_data(out, "iterations_run");
     w.converged = *(const uint8_t *)wu_output_data(out, "converged") != 0;
-    w.kept = ls_kept_count(&p, w.run, w.converged);
+    w.kept = ls_history_count(&p, w.run, w.converged);
     return_if_error(gather_sides(&w, err));
     return check_stretches(&w, random, err);
 }
@@ -200,8 +200,8 @@ double ls_pixels_share(const an_work *work)
 {
     const ls_params *const p = work->params;
 
-    if (work->plan.flops < FEW || ls_kept_every(p) == 0)
+    if (work->plan.flops < FEW || ls_history_every(p) == 0)
         return 1;
     return fmin(1, (p->band > 0 ? ALONE : 1) * (STRETCHES + 2) /
-                       (ls_kept_count(p, p->iterations, false) - 1.0));
+                       (ls_history_count(p, p->iterations, false) - 1.0));
 }

@@ -121,24 +121,24 @@ bool ls_is_reinit(const ls_params *p, uint64_t chunk)
     return chunk == 0 || (p->reinit_every > 0 && chunk % ((uint64_t)p->reinit_every + 1) == 0);
 }
 
-uint64_t ls_kept_every(const ls_params *p)
+uint64_t ls_history_every(const ls_params *p)
 {
     const uint64_t n =
         p->reinit_every > 0 ? (uint64_t)p->iterations / (uint64_t)p->reinit_every : 0;
 
-    return n < LS_LEAST_STRETCHES ? 0 : n / LS_KEPT + 1;
+    return n < LS_LEAST_STRETCHES ? 0 : n / LS_HISTORY_BITS + 1;
 }
 
-uint32_t ls_kept_bit(const ls_params *p, uint64_t chunk)
+uint32_t ls_history_bit(const ls_params *p, uint64_t chunk)
 {
-    const uint64_t every = ls_kept_every(p) * ((uint64_t)p->reinit_every + 1);
+    const uint64_t every = ls_history_every(p) * ((uint64_t)p->reinit_every + 1);
 
-    return every == 0 || chunk % every != 0 ? LS_KEPT : (uint32_t)(chunk / every);
+    return every == 0 || chunk % every != 0 ? LS_HISTORY_BITS : (uint32_t)(chunk / every);
 }
 
-uint32_t ls_kept_count(const ls_params *p, int64_t iterations, bool converged)
+uint32_t ls_history_count(const ls_params *p, int64_t iterations, bool converged)
 {
-    const uint64_t every = ls_kept_every(p) * (uint64_t)p->reinit_every;
+    const uint64_t every = ls_history_every(p) * (uint64_t)p->reinit_every;
 
     /* There is no re-initialisation after the last iteration of an evolution that has converged. */
     return every == 0 ? 0 : (uint32_t)((uint64_t)(iterations - converged) / every) + 1;
@@ -201,7 +201,7 @@ ls_size ls_size_of(const wu_item *item)
 
 size_t ls_state_bytes(const ls_params *p, const ls_size *s)
 {
-    return ls_history_at(s) + (ls_kept_every(p) > 0 ? s->voxels * sizeof(uint32_t) : 0);
+    return ls_history_at(s) + (ls_history_every(p) > 0 ? s->voxels * sizeof(uint32_t) : 0);
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
@@ -222,8 +222,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
                         (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) + PLAN_THREAD;
     out->load_flops = an_reading_flops(item) + (s.nz > 1 ? 130 : 60) * (double)voxels;
     out->finish_flops = 10 * (double)voxels;
-    out->compress_flops = (ls_kept_every(p) > 0 ? 40 : 20) * (double)voxels;
-    out->write_flops = (ls_kept_every(p) > 0 ? 2 : 1) * (double)voxels;
+    out->compress_flops = (ls_history_every(p) > 0 ? 40 : 20) * (double)voxels;
+    out->write_flops = (ls_history_every(p) > 0 ? 2 : 1) * (double)voxels;
     out->byte_flops = 35;
     an_plan_flops(out, item,
                   (s.nz > 1      ? p->band > 0 ? 11 : 20

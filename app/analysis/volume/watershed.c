@@ -10,9 +10,9 @@ uint32_t vol_least_rise(const vol_params *p)
     return (uint32_t)(p->h * (1 << VOL_GREY_BITS) + 0.5);
 }
 
-/* Implements ws_map.apart: whether the maximum is at least h higher than the saddle. rule: the
- * vol_params. */
-static bool is_apart_by_height(const void *rule, uint32_t maximum, uint32_t saddle)
+/* Implements ws_map.is_separate: whether the maximum is at least h higher than the saddle. rule:
+ * the vol_params. */
+static bool is_separate_by_height(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     return maximum - saddle >= vol_least_rise(rule);
 }
@@ -22,7 +22,7 @@ ws_map vol_map_of(const vol_params *p, const wu_item *item)
     return (ws_map){ .shape = { (int32_t)item->nx, (int32_t)item->ny, (int32_t)item->nz, p->corners,
                                 p->is_3d },
                      .plateaus = true,
-                     .apart = is_apart_by_height,
+                     .is_separate = is_separate_by_height,
                      .rule = p };
 }
 

@@ -161,7 +161,7 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
         return_if_error(add_radius(out, pictures, given, known, err));
         if (cells.doubt[0] != '\0')
             memcpy(out->doubt, cells.doubt, sizeof out->doubt);
-        out->each = cells.each;
+        out->each_doubt = cells.each_doubt;
         memcpy(out->curves, cells.curves, sizeof out->curves);
         out->n_curves = cells.n_curves;
         cells.n_curves = 0;
