@@ -118,7 +118,7 @@ static void applies_defaults(void **state)
     assert_int_equal(p->n_distances, 25);
     assert_int_equal(p->distances[0], 1);
     assert_int_equal(p->distances[24], 25);
-    assert_false(p->four);
+    assert_false(p->four_directions);
     assert_int_equal(p->roi, GLCM_ROI_ALL);
     assert_false(p->per_offset);
     assert_int_equal(p->n_maps, 0);
@@ -152,7 +152,7 @@ static void applies_preset(void **state)
     assert_int_equal(p->roi_cy, 7);
     assert_int_equal(p->roi_r, 5);
     assert_int_equal(p->n_offsets, 8);
-    assert_true(p->four);
+    assert_true(p->four_directions);
     assert_true(p->per_offset);
     assert_int_equal(p->range, GLCM_RANGE_FIXED);
     assert_int_equal(p->range_ends[0], 5);
