@@ -14,7 +14,8 @@
 typedef struct table_writer {
     const val_dataset *ds;
     const char *folder, *only_table;
-    char *other_tables; /* [MAX_OTHERS]: names of the tables that were not requested */
+    char *other_tables; /* [MAX_OTHERS]: names of the tables that were not requested, for the error
+                           if there is none that was */
     sqlite3_str *files; /* "/NAME" of each table written */
     size_t written;     /* number of tables written */
 } table_writer;
@@ -105,13 +106,14 @@ static void put_item(wu_csv *csv, sqlite3_stmt *item)
     put_column(csv, item, 3, "");
 }
 
-/* A table of an analysis. */
+/* A table of an analysis. A "cut" table (tables.c) has several rows an item, one for each
+ * combination of its keys, which are axes of numbers such as levels and distance. */
 typedef struct analysis_table {
-    const char *name; /* ANALYSIS_TABLE */
+    const char *name; /* the names of the analysis and of the table, joined by "_" */
     char *analysis;   /* sqlite3_malloc */
     char *base;       /* the beginning of the names of the table's views (sqlite3_malloc) */
-    int n_keys;       /* number of key columns of a cut table (tables.c); 0 for other tables */
-    int n_words;      /* number of words in a column's name of a cut table */
+    int n_keys;       /* a cut table: the number of its key columns; other tables: 0 */
+    int n_words;      /* a cut table: the number of words that each column's name consists of */
 } analysis_table;
 
 /* Functions of this type write the cells, or the lines, for a row of the table. */
@@ -232,12 +234,12 @@ static tc_status write_rows(table_writer *x, const analysis_table *t, char *file
     return status;
 }
 
-/* Writes a table to one file, or a cut table to two files, wide and long, which resemble its views.
- */
+/* Writes a table to one file. A cut table is written to two files, like its views (views.c): "wide"
+ * with one row an item, and "long" with one row a number. */
 static tc_status write_table(table_writer *x, const analysis_table *t, tc_err *err)
 {
-    static const char order[] = "1,2,3,4,5,6";
-    const int n = 2 * t->n_keys - 1;
+    static const char order[] = "1,2,3,4,5,6"; /* numbers of columns, for ORDER BY */
+    const int n = 2 * t->n_keys - 1;           /* characters of `order` that sort by all keys */
 
     if (t->n_keys == 0)
         return write_rows(
@@ -264,7 +266,7 @@ static tc_status write_table(table_writer *x, const analysis_table *t, tc_err *e
         put_lines, false, err);
 }
 
-/* Fills *t for the table `name`, which is ANALYSIS_TABLE. */
+/* Fills *t for the table `name`. */
 static tc_status find_table(const table_writer *x, const char *name, analysis_table *t, tc_err *err)
 {
     const size_t n = strcspn(name, "_");
@@ -285,8 +287,8 @@ static tc_status find_table(const table_writer *x, const char *name, analysis_ta
     t->n_keys = sqlite3_column_int(keys, 0);
     t->n_words = sqlite3_column_int(keys, 1) - t->n_keys - 2;
     if (t->n_keys > 0 && (t->n_keys > WU_MAX_AXES || t->n_words < 0 || t->n_words > WU_MAX_AXES))
-        return tc_fail(err, TC_IO, "%.600s: the views of %.64s are not texcell's", x->ds->path,
-                       name);
+        return tc_fail(err, TC_IO, "%.600s: the views of the table %.64s were not made by texcell",
+                       x->ds->path, name);
     return TC_OK;
 }
 

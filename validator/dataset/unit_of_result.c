@@ -1,7 +1,7 @@
 /*
- * Makes a work unit without pictures from the description that its result contains. BOINC's
- * assimilator passes only the result: the description must be consistent, and agree with the
- * result's arrays.
+ * Makes a work unit without pictures from the description of the unit that a result contains.
+ * BOINC's assimilator passes the result to texcell-assimilate, but not the work unit. The
+ * description must be consistent, and agree with the result's arrays.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,20 +15,19 @@ typedef struct result_reader {
     wu_result_file file;
     const json_t *json;
     const wu_declared *picture; /* the first picture that is declared, or NULL */
-    bool stacks;                /* the items are stacks, as one of the arrays has a coordinate z */
+    bool stacks;                /* the items are stacks: one of the arrays has a coordinate z */
 } result_reader;
 
 static tc_status bad_key(const result_reader *in, const char *key, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is not as it should be", in->path,
+    return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is missing or not valid", in->path,
                    WU_RESULT_JSON, key);
 }
 
 static tc_status read_identity(const result_reader *in, wu_job *job, tc_err *err)
 {
-    const json_t *const workunit = json_object_get(in->json, "workunit"), *const size =
-                                                                              json_object_get(
-                                                                                  workunit, "size");
+    const json_t *const workunit = json_object_get(in->json, "workunit");
+    const json_t *const size = json_object_get(workunit, "size");
     const char *const crc = json_string_value(json_object_get(workunit, "crc32"));
     const char *const sha256 = json_string_value(json_object_get(workunit, "sha256"));
     static const char digits[] = "0123456789abcdef";
@@ -56,7 +55,8 @@ static void find_picture_and_stacks(result_reader *in)
     }
 }
 
-/* Reads the item's spacing from the array that wu_add_item_names writes. */
+/* Reads the item's spacing (z, y, x) from the array item_spacing, which wu_add_item_names writes if
+ * the unit states a spacing. If z is not known but y and x are, they are the size of a pixel. */
 static void read_spacing(const result_reader *in, wu_item *item, size_t number)
 {
     const double *const um =
@@ -70,8 +70,8 @@ static void read_spacing(const result_reader *in, wu_item *item, size_t number)
         memcpy(item->pixel, um + 1, sizeof item->pixel);
 }
 
-/* Fills an item. Its size, which only serves to bound the rows of its tables, is that of its
- * picture or, if there is no picture, the largest possible one. */
+/* Fills an item. The item's size only serves to bound the number of rows in the tables. It is the
+ * size of the item's picture in the result; if there is none, the largest possible size. */
 static void make_item(const result_reader *in, wu_item *item, size_t number)
 {
     size_t index;
@@ -142,8 +142,8 @@ static tc_status read_unit(const result_reader *in, an_unit *out, tc_err *err)
     out->analysis = analysis == NULL ? NULL : an_find(analysis);
     if (out->analysis == NULL)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: %s: \"analysis\" is none that is known to this version", in->path,
-                       WU_RESULT_JSON);
+                       "%s: %s: \"analysis\" names an analysis that this version does not have",
+                       in->path, WU_RESULT_JSON);
     if (!json_is_object(parameters))
         return bad_key(in, "parameters", err);
     out->job->analysis = strdup(analysis);

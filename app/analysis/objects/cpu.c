@@ -1,7 +1,8 @@
 /*
- * objects: the CPU backend. A small object is measured completely by one thread. A large object, or
- * one that was begun before a checkpoint, is measured by all threads together: each processes some
- * of its runs. In both cases a step takes about a tenth of a second.
+ * objects: the CPU backend. An object is stored as runs: pixels that follow each other in a row. A
+ * small object is measured completely by one thread. A large object, or one that was begun before a
+ * checkpoint, is measured by all threads together: each thread processes some of the object's runs.
+ * In both cases a step takes about a tenth of a second.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -12,10 +13,10 @@
 #include "app/base/pool.h"
 
 enum {
-    LARGE = 1 << 18,       /* an object with at least this many pixels is large */
-    MOST_SMALL = 1 << 16,  /* greatest number of small objects that a step does */
-    PART_PIXELS = 1 << 16, /* approximate number of pixels in a part of a large object */
-    PART_RUNS = 64         /* greatest number of runs in such a part */
+    LARGE = 1 << 18,        /* an object with at least this many pixels is large */
+    STEP_OBJECTS = 1 << 16, /* greatest number of small objects that a step measures */
+    PART_PIXELS = 1 << 16,  /* approximate number of pixels in a part of a large object */
+    PART_RUNS = 64          /* greatest number of runs in such a part */
 };
 
 /* The memory of one thread. */
@@ -31,7 +32,7 @@ typedef struct scratch {
 typedef enum large_pass { MEASURE, OUTLINE, QUANTISE, PAIRS } large_pass;
 
 typedef struct large_object {
-    bool is_begun;
+    bool is_begun; /* this worker has begun the object */
     large_pass pass;
     size_t direction;    /* the current direction, in pass PAIRS */
     uint64_t run;        /* index of the first run that the current pass has not done */
@@ -41,16 +42,16 @@ typedef struct large_object {
 typedef struct cpu_worker {
     const an_work *work;
     const obj_params *params;
-    obj_item o;
-    obj_index index;
-    bool has_index; /* the index is complete */
+    obj_item o;      /* the item's sizes and tables, which most obj_ functions need */
+    obj_index index; /* the runs of each object */
+    bool has_index;  /* the index is complete */
     an_pool *pool;
     scratch *scratch;      /* [threads] */
     obj_outline *outlines; /* [threads]: for pictures with OBJ_SHAPE, otherwise NULL */
     void *state;
-    uint64_t object;    /* the next object; during a step the first one of the step */
-    uint64_t chunk;     /* the next chunk of this object */
-    large_object large; /* the object, if it is large or chunk > 0 */
+    uint64_t object;    /* index of the first object that is not complete; updated after a step */
+    uint64_t chunk;     /* the next chunk (see obj_chunks) of that object */
+    large_object large; /* the progress of that object, if it is large or chunk > 0 */
     uint64_t first_run; /* in this step: the first run of part 0 */
     uint64_t run_step;  /* in this step: the number of runs of a part */
 } cpu_worker;
@@ -99,9 +100,9 @@ static obj_step step_of(const cpu_worker *w, size_t distance, size_t direction)
     return (obj_step){ d * s[0], d * s[1], d * s[2] };
 }
 
-/* Must be called when the pairs of a direction are counted: adds the features of the matrix to
- * *texture. With `merge`, this is done only after the last direction, for the sum of the matrices
- * of all directions. */
+/* Adds the features of the matrix in `pairs` to *texture, after all pairs of a direction have been
+ * counted. With `merge`, pairs is the sum of the matrices of all directions, and its features are
+ * added after the last direction only. */
 static void end_direction(const cpu_worker *w, size_t direction, obj_pairs *pairs,
                           obj_texture *texture)
 {
@@ -132,7 +133,7 @@ static void measure_object(void *user, unsigned thread, size_t part)
     write_measures(w, object, s, outline);
 }
 
-/* Does a small object completely. */
+/* Computes all columns of a small object. */
 static void do_small_object(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -142,10 +143,10 @@ static void do_small_object(void *user, unsigned thread, size_t part)
     const obj_run *const runs = runs_of(w, w->object + part, &n);
     const obj_levels levels = obj_levels_of(&w->o);
     uint64_t area;
-    bool boxed;
+    bool boxed; /* the object's levels are in an array of their own, which makes pairs cheap */
 
     measure_object(w, thread, part);
-    if (obj_chunks(w->params) == 1 || !obj_is_kept(w->params, row))
+    if (obj_chunks(w->params) == 1 /* without texture */ || !obj_is_kept(w->params, row))
         return;
     area = w->index.area[w->object + part];
     boxed = obj_box_fill(&w->o, runs, n, area, row->lo, row->hi, &s->pairs);
@@ -170,7 +171,7 @@ static void do_small_object(void *user, unsigned thread, size_t part)
 
 /* --- a large object -------------------------------------------------------------------------- */
 
-/* Does a part of the current pass of a large object. */
+/* Processes a part, some runs, in the current pass over a large object. */
 static void do_large_part(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -195,14 +196,14 @@ static void do_large_part(void *user, unsigned thread, size_t part)
     }
 }
 
-/* Completes a pass after its last part, and begins the next pass. Returns whether a chunk of the
- * work is complete. */
+/* Completes a pass after its last part: merges the threads' results into those of thread 0. Then
+ * sets the next pass. Returns whether a chunk of the object is complete. */
 static bool end_pass(cpu_worker *w)
 {
     large_object *const g = &w->large;
     scratch *const first = &w->scratch[0];
 
-    if (g->pass == PAIRS)
+    if (g->pass == PAIRS) /* in case thread 0 had no part, so has not begun its matrix */
         obj_pairs_begin(&w->o, &first->pairs, w->index.area[w->object]);
     for (unsigned t = 1; t < w->work->threads; t++) {
         scratch *const s = &w->scratch[t];
@@ -239,7 +240,8 @@ static bool end_pass(cpu_worker *w)
     return true;
 }
 
-/* Does a step of a large object. Returns whether all its chunks are done. */
+/* Measures a large object further, for a step. Returns whether all chunks of the object are done.
+ */
 static bool do_large_step(cpu_worker *w)
 {
     large_object *const g = &w->large;
@@ -344,6 +346,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
                        .dims = work->item->is_stack ? 3 : 2,
                        .row_bytes = obj_row_bytes(work->params, work->item),
                        .texture_at = obj_texture_at(work->params, work->item) };
+    /* The item's first chunk finds the objects; the others are those of the objects. */
     w->object = done == 0 ? 0 : (done - 1) / obj_chunks(w->params);
     w->chunk = done == 0 ? 0 : (done - 1) % obj_chunks(w->params);
     obj_mesh_init(work->item->spacing, &w->o.mesh);
@@ -355,9 +358,9 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return status;
 }
 
-/* Counts the objects from the next one up to the first that has at least `large` pixels, but not
- * more than `most`. Returns 0 if the next object has been begun, or if the objects are not found
- * yet. */
+/* Counts the objects before the next one that has at least `large` pixels, beginning with the
+ * object w->object; counts at most `most` objects. Returns 0 if that object has been begun, or if
+ * the objects have not been found yet. */
 static uint64_t count_small(const cpu_worker *w, uint32_t large, uint64_t most)
 {
     uint64_t n = 0;
@@ -379,8 +382,8 @@ static tc_status report_progress(cpu_worker *w, uint64_t *chunks_done)
     return w->has_index && w->object == w->index.n ? TC_OK : TC_MORE;
 }
 
-/* The largest number whose logarithm may be needed: a number of pixels or pairs, or an entry of a
- * matrix. */
+/* Returns the largest number whose logarithm the features may use: a number of pixels, or an entry
+ * of a symmetric matrix, which counts each pair of pixels twice. */
 static uint64_t largest_count(const cpu_worker *w)
 {
     const uint64_t pixels = w->index.largest;
@@ -393,7 +396,7 @@ static uint64_t largest_count(const cpu_worker *w)
 static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cpu_worker *const w = worker;
-    const uint64_t small = count_small(w, LARGE, MOST_SMALL);
+    const uint64_t small = count_small(w, LARGE, STEP_OBJECTS);
     tc_status status = TC_OK;
 
     w->state = state;
@@ -416,7 +419,9 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
 tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
                               const uint32_t *start, const obj_run *runs, tc_err *err)
 {
-    enum { LOGS = 256 }; /* the size of the table: most counts of small objects are smaller */
+    /* The size of the table of logarithms, which is made anew for these few objects. Few counts
+     * are larger; their logarithms are computed when they are needed. */
+    enum { LOGS = 256 };
     cpu_worker *const w = worker;
     assert(!w->has_index && n <= UINT32_MAX);
     const tc_status status = tc_logs_init(&w->o.logs, LOGS, err);

@@ -27,7 +27,7 @@ void obj_grey_free(obj_grey_sums *g)
 
 /* Counts only the least and the greatest value of each run, which suffices if only the object's
  * least and greatest value will be used. */
-static void add_ends(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
+static void add_extremes(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
 {
     const wu_pixels *const px = o->pixels;
 
@@ -53,14 +53,15 @@ static void add_ends(const obj_item *o, const obj_run *runs, size_t n, obj_grey_
     }
 }
 
-/* The upper byte of 8-bit values is 0, so coarse[0] is increased once for a run and not for each
+/* g->weighted[i] gets the sums of v z, v y and v x, from which the weighted centroid is computed.
+ * The upper byte of 8-bit values is 0, so coarse[0] is increased once for a run and not for each
  * pixel. */
 void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
 {
     const wu_pixels *const px = o->pixels;
 
     if ((o->params->families & OBJ_INTENSITY) == 0) {
-        add_ends(o, runs, n, g);
+        add_extremes(o, runs, n, g);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -141,7 +142,8 @@ static uint32_t value_of_rank(const obj_grey_sums *g, uint64_t rank)
  * to the rank (n - 1) percent / 100. */
 static double percentile(const obj_grey_sums *g, uint64_t n, unsigned percent)
 {
-    const uint64_t rank = (n - 1) * percent, below = rank / 100, rest = rank % 100;
+    const uint64_t hundredths = (n - 1) * percent, below = hundredths / 100,
+                   rest = hundredths % 100;
     const uint32_t v = value_of_rank(g, below);
 
     return rest == 0 ? v : v + (double)(value_of_rank(g, below + 1) - v) * (double)rest / 100.0;
@@ -201,6 +203,8 @@ uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t 
                  m4 = a4 - 4 * e * a3 + 6 * e * e * a2 - 3 * e * e * e * e;
     uint16_t lo, hi;
 
+    /* In the order of the columns of the family "intensity". Skewness and kurtosis are 0 if all
+     * values are equal. */
     obj_grey_ends(g, &lo, &hi);
     word = obj_put_int(word, lo);
     word = obj_put_int(word, hi);
@@ -209,12 +213,13 @@ uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t 
     word = obj_put_real(word, percentile(g, area, 50));
     for (int i = 0; i < OBJ_PERCENTILES; i++)
         word = obj_put_real(word, percentile(g, area, obj_percentiles[i]));
-    word = obj_put_real(word, lo == hi ? 0 : m3 / (m2 * sqrt(m2)));
-    word = obj_put_real(word, lo == hi ? 0 : m4 / (m2 * m2) - 3);
+    word = obj_put_real(word, lo == hi ? 0 : m3 / (m2 * sqrt(m2))); /* skewness */
+    word = obj_put_real(word, lo == hi ? 0 : m4 / (m2 * m2) - 3);   /* kurtosis */
+    /* The entropy: log2 n - (sum of k log2 k) / n. */
     word =
         obj_put_real(word, (double)(i128)(tc_k_log2_k(&o->logs, area) - p.k_log_k) * 0x1p-80 / n);
     word = obj_put_int(word, (int64_t)sum);
-    for (int i = 3 - o->dims; i < 3; i++)
+    for (int i = 3 - o->dims; i < 3; i++) /* the weighted centroid */
         word = obj_put_real(word, sum == 0 ? (double)NAN : (double)g->weighted[i] / (double)sum);
     return word;
 }
