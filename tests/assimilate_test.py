@@ -445,7 +445,7 @@ def test_unknown_analysis():
                        "CREATE VIEW odd_many_long AS SELECT %s" %
            ", ".join("1 AS w%d" % i for i in range(100)))
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
-    ok(r.returncode == 3 and "the views of odd_many are not texcell's" in r.stderr,
+    ok(r.returncode == 3 and "the views of the table odd_many were not made by texcell" in r.stderr,
        "export: foreign views with any number of columns",
        "%d %s" % (r.returncode, r.stderr))
     change("x.sqlite", "DROP TABLE odd_many")

@@ -322,7 +322,7 @@ tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **
     if (fault == no_memory)
         return tc_no_memory(err, where);
     if (fault != NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%.600s: arrays[%zu]: \"%s\" is not as it should be",
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: arrays[%zu]: \"%s\" is missing or not valid",
                        where, *n - 1, fault);
     return TC_OK;
 }
