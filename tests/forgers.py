@@ -767,6 +767,10 @@ def cheap_forgeries():
     rough = np.random.default_rng(5).integers(0, 256, few.shape).astype(np.uint8)
     yield ("objects", "rows of all small objects beside two large ones exchanged", {}, [rough],
            [few], exchange_neighbours("object_(?!item|label)", 12))
+    y, x = np.indices((700, 700)) - 349.5
+    rings = np.maximum(61 - (np.hypot(y, x) / 5.8).astype(int), 0)  # label 1 is the outermost
+    yield ("objects", "another's texture for the inner 35 of 60 rings", {}, [rough], [rings],
+           exchange_neighbours("object_glcm", 25))
     yield "objects", "another picture's", {}, [cells_], labels, compute_with({}, [other], labels)
     yield ("objects", "of a smoothed picture", {}, [cells_], labels,
            compute_with({}, [scipy.ndimage.uniform_filter(cells_, 3)], labels))

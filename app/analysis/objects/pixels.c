@@ -19,8 +19,8 @@ enum {
     LOOKS = 512,   /* pixels that are drawn at random */
     FEW_LOOKS = 64 /* pixels of objects needed for a comparison of the mean grey value */
 };
-/* Objects that are chosen by random pixels, and measured however large their boxes are: an object
- * of half of all pixels is missed by all six with a probability of 1 / 64. */
+/* Objects that are chosen by random pixels: an object of half of all pixels is missed by all six
+ * with a probability of 1 / 64. */
 enum { BY_PIXELS = 6 };
 
 /* In stacks the check takes this many times as long as the share of objects says, relative to the
@@ -160,41 +160,65 @@ static bool is_taken(const size_t *rows, size_t n, size_t row)
     return false;
 }
 
-/* Finds the bounding boxes of n objects in the label picture. label: [n], ascending. */
-static void find_boxes(const wu_pixels *px, const uint32_t *label, size_t n, box *boxes)
+/* Visits the runs of the sample's objects in the label picture, in raster order. next: [s->n].
+ * Increases next[k] for each run of object k; if s->runs is allocated, stores the run at the former
+ * next[k]. */
+static void visit_runs(const wu_pixels *px, sample *s, uint32_t *next)
 {
-    const uint32_t size[3] = { px->nz, px->ny, px->nx };
-    uint32_t at[3], last = 0;
-    box *found = NULL;
+    for (uint32_t z = 0; z < px->nz; z++)
+        for (uint32_t y = 0; y < px->ny; y++) {
+            const uint32_t *const labels = obj_labels(px, z, y);
 
-    for (size_t k = 0; k < n; k++)
-        for (int d = 0; d < 3; d++)
-            boxes[k].lo[d] = size[d], boxes[k].hi[d] = 0;
-    for (at[0] = 0; at[0] < px->nz; at[0]++)
-        for (at[1] = 0; at[1] < px->ny; at[1]++) {
-            const uint32_t *const labels = obj_labels(px, at[0], at[1]);
+            for (uint32_t x = 0, x0; x < px->nx; x++) {
+                const uint32_t *const found =
+                    bsearch(&labels[x], s->label, s->n, sizeof *s->label, by_label);
 
-            for (at[2] = 0; at[2] < px->nx; at[2]++) {
-                if (labels[at[2]] != last) {
-                    const uint32_t *const k =
-                        bsearch(&labels[at[2]], label, n, sizeof *label, by_label);
-
-                    last = labels[at[2]];
-                    found = k != NULL ? &boxes[k - label] : NULL;
-                }
-                for (int d = 0; found != NULL && d < 3; d++) {
-                    found->lo[d] = at[d] < found->lo[d] ? at[d] : found->lo[d];
-                    found->hi[d] = at[d] + 1 > found->hi[d] ? at[d] + 1 : found->hi[d];
-                }
+                for (x0 = x; x + 1 < px->nx && labels[x + 1] == labels[x0]; x++)
+                    ;
+                if (found == NULL)
+                    continue;
+                if (s->runs != NULL)
+                    s->runs[next[found - s->label]] = OBJ_RUN(z, y, x0, x);
+                next[found - s->label]++;
             }
         }
 }
 
+/* Adds n objects to the sample, whose runs are searched in the whole label picture. rows: their
+ * rows in the table, ascending; labels: their labels, ascending. */
+static tc_status add_from_picture(const wu_pixels *px, const size_t *rows, const uint32_t *labels,
+                                  size_t n, sample *s, tc_err *err)
+{
+    uint32_t next[MOST] = { 0 };
+
+    s->n = n;
+    memcpy(s->row, rows, n * sizeof *rows);
+    memcpy(s->label, labels, n * sizeof *labels);
+    visit_runs(px, s, next);
+    s->start[0] = 0;
+    for (size_t k = 0; k < n; k++) {
+        s->start[k + 1] = s->start[k] + next[k];
+        next[k] = s->start[k];
+    }
+    s->n_runs = s->start[n];
+    s->runs = malloc((s->n_runs + 1) * sizeof *s->runs);
+    if (s->runs == NULL)
+        return tc_no_memory(err, "the objects");
+    visit_runs(px, s, next);
+    for (size_t k = 0; k < n; k++) {
+        s->area[k] = 0;
+        for (uint32_t i = s->start[k]; i < s->start[k + 1]; i++)
+            s->area[k] += OBJ_RUN_X1(s->runs[i]) - OBJ_RUN_X0(s->runs[i]) + 1;
+        if (s->area[k] == 0)
+            return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel has label %lu",
+                           (unsigned long)labels[k]);
+    }
+    return TC_OK;
+}
+
 /* Chooses the objects of the sample and adds them in the order of the table: BY_PIXELS of them by
- * random pixels, the others by random rows. Their bounding boxes are the result's, unless these
- * have more pixels in total than the item; then they are found in the label picture. The objects
- * chosen by pixels are always added; of the others, once the sample has LEAST objects, only those
- * whose boxes leave the total within the item's number of pixels. */
+ * random pixels, the others by random rows. Their pixels are searched within the bounding boxes
+ * that the result states, unless these have more pixels in total than the item. */
 static tc_status choose_objects(const an_work *work, const wu_output *out, uint64_t *random,
                                 sample *s, tc_err *err)
 {
@@ -202,9 +226,9 @@ static tc_status choose_objects(const an_work *work, const wu_output *out, uint6
     const size_t wanted = count_measured(n);
     const bool has_boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
     const int64_t *const label = wu_output_data(out, "object_label");
-    uint64_t left = (uint64_t)work->item->nx * work->item->ny * work->item->nz, claimed = 0;
-    const size_t n_by_pixels = wanted < BY_PIXELS ? wanted : BY_PIXELS;
-    size_t rows[MOST] = { 0 }, by_pixels[BY_PIXELS];
+    const uint64_t pixels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
+    uint64_t stated = 0;
+    size_t rows[MOST] = { 0 };
     uint32_t labels[MOST] = { 0 };
     box boxes[MOST];
 
@@ -214,26 +238,17 @@ static tc_status choose_objects(const an_work *work, const wu_output *out, uint6
         while (is_taken(rows, k, rows[k]))
             rows[k] = (size_t)tc_random_below(n, random);
     }
-    memcpy(by_pixels, rows, sizeof by_pixels);
     qsort(rows, wanted, sizeof *rows, by_row);
     for (size_t k = 0; k < wanted; k++)
         labels[k] = (uint32_t)label[rows[k]];
     for (size_t k = 0; has_boxes && k < wanted; k++) {
         boxes[k] = box_of(work, out, rows[k]);
-        claimed += box_pixels(&boxes[k]);
+        stated += box_pixels(&boxes[k]);
     }
-    if (!has_boxes || claimed > left)
-        find_boxes(work->pixels, labels, wanted, boxes);
-    for (size_t k = 0; k < wanted; k++) {
-        const box *const b = &boxes[k];
-        const bool by_pixel = is_taken(by_pixels, n_by_pixels, rows[k]);
-
-        if (!by_pixel && s->n >= LEAST && box_pixels(b) > left)
-            continue;
-        if (!by_pixel)
-            left -= box_pixels(b) < left ? box_pixels(b) : left;
-        return_if_error(add_object(work, b, rows[k], labels[k], s, err));
-    }
+    if (!has_boxes || stated > pixels)
+        return add_from_picture(work->pixels, rows, labels, wanted, s, err);
+    for (size_t k = 0; k < wanted; k++)
+        return_if_error(add_object(work, &boxes[k], rows[k], labels[k], s, err));
     return TC_OK;
 }
 
