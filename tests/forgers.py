@@ -427,6 +427,18 @@ def enlarged(parameters, picture):
     return change
 
 
+def small_structure(parameters, picture):
+    """A forgery: after the first mask, those of a small structure in a crop of the picture."""
+    def change(a, analysis):
+        crop = slice(151, 215), slice(173, 237)
+        init = {"type": "ball", "cx": 38.08, "cy": 20.66, "r": 8.92}
+        part = compute(analysis, dict(parameters, init=init), [picture[crop]])
+        masks = np.zeros((len(masks_of(part)), *picture.shape), int)
+        masks[(slice(None), *crop)] = masks_of(part)
+        set_masks(a, [a["history_one"] & 1, *masks[:-1]])
+    return change
+
+
 # --- every analysis: without a step, from a coarser picture, from another picture -----------------
 
 def compute_with(parameters, slices, labels=None):
@@ -870,6 +882,9 @@ def cheap_forgeries():
         slow = dict(level, dt=0.02)
         yield ("levelset", "half of the iterations, then it vanishes" + suffix, slow, [coin], None,
                vanished)
+        jump = dict(slow, iterations=1500)      # each stretch has 50 iterations
+        yield ("levelset", "a small structure after a jump" + suffix, jump, [coins()[:300, :380]],
+               None, small_structure(jump, coins()[:300, :380]))
         yield ("levelset", "iterations half as many in each stretch" + suffix, level, [coin], None,
                half_as_long)
         yield ("levelset", "another picture's" + suffix, level, [coin], None,

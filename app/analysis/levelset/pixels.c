@@ -10,9 +10,10 @@
 #include "app/analysis/levelset/levelset.h"
 #include "app/base/random.h"
 
-/* The greatest number of random stretches that are repeated, in addition to those that always
- * are. */
-enum { STRETCHES = 6 };
+enum {
+    RANDOM = 5, /* greatest number of stretches chosen at random that are repeated */
+    LARGEST = 2 /* greatest number that are repeated because most voxels change sides in them */
+};
 /* With a narrow band: the time to repeat a stretch, divided by its share of the time of the whole
  * item. */
 static const double ALONE = 1.7;
@@ -34,6 +35,7 @@ typedef struct evolution {
     uint32_t moves;   /* is on the other side than in the next kept sides, or in the mask */
     uint32_t inside;  /* is inside */
     uint32_t outside; /* is outside */
+    size_t changes[LS_HISTORY_BITS]; /* number of voxels that change sides in each stretch */
 } evolution;
 
 /* Whether a voxel is inside in kept sides `kept`, or if kept is w->kept in the mask. */
@@ -42,7 +44,7 @@ static bool is_inside(const evolution *w, uint32_t kept, size_t voxel)
     return kept < w->kept ? w->history[voxel] >> kept & 1 : w->mask[voxel];
 }
 
-/* Sets the bits of moves, inside and outside, and checks that the first kept sides are those of the
+/* Sets moves, inside, outside and changes, and checks that the first kept sides are those of the
  * start. */
 static tc_status gather_sides(evolution *w, tc_err *err)
 {
@@ -56,6 +58,8 @@ static tc_status gather_sides(evolution *w, tc_err *err)
                 const uint32_t sides = w->history[i];
                 const uint32_t next = sides >> 1 | (uint32_t)w->mask[i] << last;
 
+                for (uint32_t moves = sides ^ next; moves != 0; moves &= moves - 1)
+                    w->changes[__builtin_ctz(moves)]++;
                 w->moves |= sides ^ next;
                 w->inside |= sides;
                 w->outside |= ~sides;
@@ -141,17 +145,35 @@ static uint32_t find_tail(const evolution *w, uint32_t moving)
     return from;
 }
 
+/* Chooses up to LARGEST of the first n stretches: those in which most voxels change sides, as in a
+ * jump to sides that the evolution does not lead to. Returns a mask with a bit for each. */
+static uint32_t choose_largest(const evolution *w, uint32_t n)
+{
+    uint32_t chosen = 0;
+
+    for (int k = 0; k < LARGEST; k++) {
+        uint32_t largest = n;
+
+        for (uint32_t i = 0; i < n; i++)
+            if ((chosen >> i & 1) == 0 && (largest == n || w->changes[i] > w->changes[largest]))
+                largest = i;
+        if (largest < n)
+            chosen |= UINT32_C(1) << largest;
+    }
+    return chosen;
+}
+
 /* Repeats some stretches. phi after a kept re-initialisation depends on the kept sides alone. So
  * once a stretch ends with the sides that it began with, or with all voxels on one side, no sides
  * can change any more: from there on, only this stretch is repeated. If there is none, the stretch
  * that ends at the mask is repeated, if one does. Also repeated are the end of the evolution and,
- * chosen at random, up to STRETCHES of the stretches before. TC_NO_MATCH: the kept sides do change
- * later. */
+ * of the stretches before, those of choose_largest and up to RANDOM others. TC_NO_MATCH: the kept
+ * sides do change later. */
 static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
 {
     const uint32_t full = w->kept - 1, both = w->inside & w->outside;
     const bool tail = full * w->every < w->run;
-    uint32_t n = 0, wanted, left;
+    uint32_t n = 0, wanted, left, chosen;
 
     while (n < full && (w->moves & both) >> n & 1)
         n++;
@@ -165,15 +187,19 @@ static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
         return_if_error(repeat_stretch(w, first, first + 1, err));
     else if (!tail && n > 0)
         return_if_error(repeat_stretch(w, --n, full, err));
-    left = n;
-    wanted = left < STRETCHES ? left : STRETCHES;
+    chosen = choose_largest(w, n);
+    left = n < LARGEST ? 0 : n - LARGEST;
+    wanted = left < RANDOM ? left : RANDOM;
     if (tail && (rests || w->converged))
         return_if_error(repeat_stretch(w, find_tail(w, rests ? full : n - 1), w->kept, err));
-    for (uint32_t i = 0; i < n; i++, left--)
-        if (tc_random_below(left, random) < wanted) {
+    for (uint32_t i = 0; i < n; i++) {
+        if ((chosen >> i & 1) == 0 && tc_random_below(left--, random) < wanted) {
             wanted--;
-            return_if_error(repeat_stretch(w, i, i + 1, err));
+            chosen |= UINT32_C(1) << i;
         }
+        if ((chosen >> i & 1) != 0)
+            return_if_error(repeat_stretch(w, i, i + 1, err));
+    }
     return TC_OK;
 }
 
@@ -202,6 +228,6 @@ double ls_pixels_share(const an_work *work)
 
     if (work->plan.flops < FEW || ls_history_every(p) == 0)
         return 1;
-    return fmin(1, (p->band > 0 ? ALONE : 1) * (STRETCHES + 2) /
+    return fmin(1, (p->band > 0 ? ALONE : 1) * (RANDOM + LARGEST + 2) /
                        (ls_history_count(p, p->iterations, false) - 1.0));
 }
