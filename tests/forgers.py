@@ -315,6 +315,13 @@ def voting():
                forgeries | {"no points": remove_points})
     yield ("own radius", {"radius": 9, "own_radius": True, "polarity": "auto",
                           "foreground": "otsu"}, [cells()], None, forgeries)
+    yield ("a threshold that no score reaches",
+           {"radius": 7, "polarity": "bright", "threshold": 4e9}, [cells()], None, {})
+    line = np.full((1, 700), 7, np.uint8)
+    line[0, 350] = 255
+    for title, picture in ("one row", line), ("one column", line.T.copy()):
+        yield (title, {"radius": 1, "sigma": 2, "polarity": "bright", "floor": 1000,
+                       "threshold": 0, "refine": False}, [picture], None, {})
 
 
 def glcm():

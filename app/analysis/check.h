@@ -8,7 +8,7 @@
 
 #include "app/analysis/analysis.h"
 
-/* Checks that all integers of an array (WU_I64) are in [lo, hi]. */
+/* Checks that all integers of an array (WU_I64) are in [lo, hi]. If lo > hi, none is. */
 tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
                          tc_err *err);
 

@@ -400,8 +400,12 @@ static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uin
 static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points, unsigned row,
                               unsigned column, uint64_t *random, uint32_t place[3])
 {
-    const uint32_t y0 = s->ny * row / STRATA, y1 = s->ny * (row + 1) / STRATA,
-                   x0 = s->nx * column / STRATA, x1 = s->nx * (column + 1) / STRATA;
+    const uint32_t y0 = s->ny * row / STRATA, x0 = s->nx * column / STRATA;
+    uint32_t y1 = s->ny * (row + 1) / STRATA, x1 = s->nx * (column + 1) / STRATA;
+
+    /* In a picture of fewer than STRATA rows or columns, a part has at least one all the same. */
+    y1 = y1 > y0 ? y1 : y0 + 1;
+    x1 = x1 > x0 ? x1 : x0 + 1;
 
     for (int i = 0; i < STRATUM_DRAWS; i++) {
         choose_place(s, points, false, random, place);
