@@ -60,7 +60,7 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
     f->state = NULL;
     if (status == TC_NO_MATCH && f->keeps_others)
         return tc_fail(err, TC_USAGE,
-                       "%s than this: finish that first, give another -o, or --replace",
+                       "%s than this: finish that job first, use another -o, or --replace",
                        fault.message);
     if (status == TC_BAD_INPUT || status == TC_NO_MATCH)
         progress_print(p, "the work starts over", fault.message);

@@ -16,8 +16,9 @@
 #include "workunits/format/title.h"
 #include "wrapper/bw.h"
 
-/* Sets *reported, the fraction of the job that was reported last, to `share` if that is larger, and
- * returns it: the reported fraction must not decrease when the result is larger than estimated. */
+/* Sets *reported, the fraction of the job that was reported last, to `share` if `share` is larger,
+ * and returns *reported. So the reported fraction never decreases, even if the result becomes
+ * larger than estimated. */
 static double increase(double *reported, double share)
 {
     *reported = share > *reported ? share : *reported;
@@ -34,10 +35,10 @@ static double cpu_seconds(const run_options *o, const job_files *files, const co
            (AN_CORE_SPEED * o->threads);
 }
 
-/* Returns the least duration of a job on the CPU (cpu_seconds), in seconds, for which "auto"
- * chooses a device. It is the time that starting a device takes if its driver has compiled the
- * kernels before. For tests, the environment variable TEXCELL_AUTO_SECONDS replaces it. */
-static double device_seconds(void)
+/* "auto" chooses a device only if the job would take at least this many seconds on the CPU
+ * (cpu_seconds): the time that starting a device takes if its driver has compiled the kernels
+ * before. For tests, the environment variable TEXCELL_AUTO_SECONDS replaces the value. */
+static double least_cpu_seconds(void)
 {
     const char *const variable = getenv("TEXCELL_AUTO_SECONDS");
 
@@ -51,7 +52,7 @@ static tc_status decide_device(const run_options *o, const an_unit *unit, const 
     cost_model w;
     const tc_status status = cost_model_make(unit, false, &w, err);
 
-    *use_cpu = status == TC_OK && cpu_seconds(o, files, &w) < device_seconds();
+    *use_cpu = status == TC_OK && cpu_seconds(o, files, &w) < least_cpu_seconds();
     cost_model_free(&w);
     return status;
 }
@@ -61,19 +62,21 @@ static tc_status decide_device(const run_options *o, const an_unit *unit, const 
 static tc_status open_device(const run_options *o, const an_unit *unit, const job_files *files,
                              const progress *p, job_device *d, tc_err *err)
 {
-    const bool may_do_without = o->request.kind == OCL_REQUEST_AUTO;
+    const bool may_use_cpu = o->request.kind == OCL_REQUEST_AUTO;
     bool use_cpu = false;
     tc_status status;
 
     *d = (job_device){ .backend = ocl_backend(unit->analysis->name), .gpu_task = o->gpu_task };
-    if (o->request.kind == OCL_REQUEST_CPU || (may_do_without && d->backend == NULL))
+    if (o->request.kind == OCL_REQUEST_CPU || (may_use_cpu && d->backend == NULL))
         return TC_OK;
-    status = may_do_without ? decide_device(o, unit, files, &use_cpu, err) : TC_OK;
+    status = may_use_cpu ? decide_device(o, unit, files, &use_cpu, err) : TC_OK;
     if (status != TC_OK || use_cpu)
         return status;
     if (d->backend == NULL)
         return tc_fail(err, TC_DEVICE, "%s cannot use OpenCL in this version: use --device cpu",
                        unit->analysis->name);
+    /* From here on a crash or hang of the driver calls driver_fault, and requests of the client are
+     * polled even while the main thread is inside a call of the driver. */
     status = tc_guard_up(o->driver_fault, err);
     tc_guard_listen(bw_listen, files->background, o->launch_ms);
     if (status == TC_OK)
@@ -82,13 +85,13 @@ static tc_status open_device(const run_options *o, const an_unit *unit, const jo
         d->open->cache_folder = o->kernels;
         d->open->background = files->background;
         status = ocl_check_device(unit->analysis, unit, d->open, &files->poll, err);
-        if (status == TC_DEVICE && may_do_without)
+        if (status == TC_DEVICE && may_use_cpu)
             progress_note(p, "using the CPU: %s", err->message);
         d->open->share = o->gpu_share;
     }
     if (status != TC_OK)
         job_device_release(d);
-    return status == TC_DEVICE && may_do_without ? TC_OK : status;
+    return status == TC_DEVICE && may_use_cpu ? TC_OK : status;
 }
 
 /* Prints how long the CPU will take: always on a terminal, otherwise only if it takes a minute or
@@ -102,7 +105,7 @@ static void print_duration(const an_unit *unit, double seconds, unsigned threads
         return;
     tc_duration(seconds, text);
     progress_note(p, "%s on %u thread%s%s%s", text, threads, threads == 1 ? "" : "s",
-                  is_long && unit->analysis->shorter != NULL ? ". Shorter: " : "",
+                  is_long && unit->analysis->shorter != NULL ? ". To shorten it: " : "",
                   is_long && unit->analysis->shorter != NULL ? unit->analysis->shorter : "");
 }
 
@@ -113,7 +116,7 @@ static tc_status run_items(const run_options *o, const an_unit *unit, job_device
 {
     const size_t n = unit->job->n_items;
     cost_model w;
-    view v = { .next = 0 };
+    view v = { .next = 0 }; /* the state of the picture for the screensaver */
     tc_status status = cost_model_make(unit, device->open != NULL, &w, err);
 
     if (status == TC_OK && device->open == NULL)
@@ -139,6 +142,7 @@ static tc_status run_items(const run_options *o, const an_unit *unit, job_device
                                  .view = o->watched ? &v : NULL };
 
         files->mark.item = i;
+        /* files->state is not NULL if the job resumes from a checkpoint within this item. */
         files->item_saved = files->state != NULL;
         status = item_do(&work, err);
         if (device->open == NULL)
@@ -150,6 +154,8 @@ static tc_status run_items(const run_options *o, const an_unit *unit, job_device
         if (status == TC_OK && i + 1 < n)
             item_save_between(&work);
     }
+    /* Before the result file is written, all items are done, and the SHA-256 of the work unit,
+     * which write_result computes first. */
     if (status == TC_OK)
         increase(done, (cost_before(&w, n) + w.identifying) /
                            cost_total(&w, n, spool_to_write(files->spool)));
@@ -181,7 +187,7 @@ static tc_status write_result(const char *path, const an_unit *unit, spool *s, w
     const wu_result_source source = { s, spool_read, spool_copy };
     const wu_write_progress written = { report_written, w };
     TC_AUTO(wu_output_free) wu_output constants = { .n = 0 };
-    TC_AUTO(wu_output_free) wu_output first_item = { .n = 0 };
+    TC_AUTO(wu_output_free) wu_output first_item = { .n = 0 }; /* declares the items' arrays */
     json_auto_t *parameters = an_params_as_run(unit->params);
 
     if (parameters == NULL)
@@ -247,8 +253,8 @@ static tc_status run_open_job(const run_options *o, const an_unit *unit, job_fil
     files->background = NULL;
     prefetch_end(&next);
     if (status != TC_OK) {
-        /* Keeps the finished items, unless the checkpoint on disk has more: a state of the current
-         * item. */
+        /* Saves the finished items in a checkpoint, unless the checkpoint on disk contains them and
+         * a state of the current item besides. */
         if (files->mark.item > 0 && !files->item_saved)
             job_files_save(files, NULL, 0, p);
         return status;
@@ -276,15 +282,15 @@ static tc_status check_output(const run_options *o, tc_err *err)
     if (!os_folder_takes_files(folder))
         return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", o->output,
                        strerror(errno));
-    else if (stat(o->output, &info) == 0 && S_ISDIR(info.st_mode))
+    if (stat(o->output, &info) == 0 && S_ISDIR(info.st_mode))
         return tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(EISDIR));
-    else if (stat(o->output, &info) == 0 && !S_ISREG(info.st_mode))
+    if (stat(o->output, &info) == 0 && !S_ISREG(info.st_mode))
         return tc_fail(err, TC_IO, "%s: cannot write: not a regular file", o->output);
     return TC_OK;
 }
 
-/* Checks that a file which exists at the result's path may be replaced: it must be empty, or a
- * result of the same work unit. */
+/* With o->keeps_others, checks that a file which exists at the result's path may be replaced: it
+ * must be empty, or a result of the same work unit. */
 static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err *err)
 {
     wu_npz_reader *npz = NULL;
@@ -305,12 +311,13 @@ static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err 
     wu_npz_reader_close(&npz);
     return same ? TC_OK
                 : tc_fail(err, TC_USAGE,
-                          "%s: already exists, and is %s %s: give another -o, or --replace",
+                          "%s: already exists, and is %s %s: use another -o, or --replace",
                           o->output,
-                          is_result ? "the result of another work unit than" : "no result of",
+                          is_result ? "the result of a work unit other than" : "not a result of",
                           o->input);
 }
 
+/* Checks that the result file may be written, and opens the spool. */
 static tc_status open_outputs(const run_options *o, const an_unit *unit, job_files *files,
                               tc_err *err)
 {
@@ -321,21 +328,22 @@ static tc_status open_outputs(const run_options *o, const an_unit *unit, job_fil
     return status == TC_OK ? job_files_open(files, o->checkpoint, o->spool, unit, err) : status;
 }
 
-/* The `ask` function of the job's tc_poll. While the task is suspended, the program sleeps in
- * bw_poll. */
+/* The `ask` function of the job's tc_poll: polls the BOINC client for requests to suspend or stop.
+ * While the task is suspended, the program sleeps in bw_poll. */
 static tc_status ask_client(void *user, tc_err *err)
 {
     job_files *const files = user;
 
-    tc_guard_asked();
+    tc_guard_asked(); /* so the guard's thread need not poll the client */
     tc_background_pause(files->background);
     const bw_request answer = bw_poll();
     tc_background_resume(files->background);
     return answer == BW_GO_ON ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_why());
 }
 
-/* Whether a picture of the current item is damaged in a work unit that is as it was when the job
- * began: then there will never be a result, and finished items are no use. */
+/* Whether a picture of the current item is damaged although the work unit's file has not changed
+ * since the job began. If so, the job can never be completed, and its finished items are useless.
+ */
 static bool stays_damaged(const an_unit *unit, const job_files *files)
 {
     const wu_job *const job = unit->job;
@@ -367,12 +375,13 @@ tc_status run_job(const run_options *options, tc_err *err)
     if (status == TC_OK) {
         unit.job->threads = options->threads;
         if (options->runs != NULL)
-            spool_keep_runs(files.spool, options->runs);
+            spool_keep_runs(files.spool, options->runs); /* also writes label pictures as runs */
         p.n_items = unit.job->n_items;
         status = run_open_job(options, &unit, &files, &p, err);
     }
-    /* A client's task does not remove its files, as the client empties the slot: removing gigabytes
-     * takes long, and the task cannot be stopped meanwhile. */
+    /* Whether checkpoint and spool are kept. After success, and if an image is damaged, they are
+     * removed, but a task of a BOINC client leaves them to the client, which empties the task's
+     * folder: removing gigabytes takes long, and the task could not be stopped meanwhile. */
     bool keep = status != TC_BAD_INPUT;
 
     if (status == TC_OK)

@@ -1,9 +1,10 @@
 /*
  * The OpenCL backend of cellcount. The device prepares grey values, applies the threshold, fills
  * holes, labels and measures regions, and computes distances. The worker owns a worker of the CPU
- * backend, which does the other phases: joining maxima, which is sequential, and all phases after
- * it; if cells are split by intensity, all phases from the threshold on; and if a filter has to
- * remove regions but their table does not fit the device, all phases after components are found.
+ * backend, which does the other phases. These are joining maxima, which is sequential, and all
+ * phases after it; if cells are split by intensity, all phases from the threshold on; and if a
+ * filter has to remove regions but their table does not fit the device, all phases after connected
+ * components are found.
  *
  * If the picture does not fit the device, the host prepares it, applies the threshold and fills
  * holes; the device labels it in strips of rows; the host joins the labels along the edges of the
@@ -54,8 +55,8 @@ static bool has_preparing_stage(const cc_cl_worker *w, cc_stage s)
     }
 }
 
-/* Whether the device computes the final labels. Until the stage COUNT has ended, `true` may still
- * change to `false`, as COUNT may set too_many. */
+/* Whether the device computes the final labels. The result may change from true to false when the
+ * stage COUNT ends, as it may set too_many. */
 static bool makes_labels(const cc_cl_worker *w)
 {
     const cc_params *const p = w->params;
@@ -116,8 +117,8 @@ static bool may_have_stage(const cc_cl_worker *w, cc_stage s)
     return has_stage(w, s);
 }
 
-/* The amount of work of a stage in the current strip. Its unit depends on the stage: the smallest
- * part of the stage that a launch can do. */
+/* The amount of work of a stage in the current strip. The unit is the smallest part of the stage
+ * that a launch can do: for most stages a row of pixels, or a row of tiles. */
 static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 {
     switch (s) {
@@ -185,29 +186,31 @@ static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
 {
     const uint32_t size = (uint32_t)1 << w->ocl.work->pixels->bits;
     uint32_t *const counts = malloc(size * sizeof *counts);
-    uint64_t *const wide = malloc(size * sizeof *wide);
-    tc_status status = counts == NULL || wide == NULL
+    uint64_t *const counts64 = malloc(size * sizeof *counts64);
+    tc_status status = counts == NULL || counts64 == NULL
                            ? tc_no_memory(err, "the histogram")
                            : ocl_get(&w->ocl, B_HISTOGRAM, 0, counts, size * sizeof *counts, err);
 
     if (status == TC_OK) {
         for (uint32_t v = 0; v < size; v++)
-            wide[v] = counts[v];
-        status = cc_find_threshold(w->params, wide, w->ocl.work->pixels->bits, &w->threshold, err);
+            counts64[v] = counts[v];
+        status =
+            cc_find_threshold(w->params, counts64, w->ocl.work->pixels->bits, &w->threshold, err);
         state->threshold = w->threshold;
     }
     free(counts);
-    free(wide);
+    free(counts64);
     return status;
 }
 
 /* After COUNT: allocates the device's table of regions. If a filter may remove regions, the table
  * is required, and too_many is set if it does not fit the device. Without filters, the table is
- * allocated only if it also fits the state; it then always fits the device, as strip_bytes counts
- * it. */
+ * allocated only if it also fits the state; the device then always has room for it, as strip_bytes
+ * includes the state's table. */
 static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
 {
     const ocl_device *const d = w->ocl.device;
+    /* Row 0 is not used: labels begin with 1. */
     const uint64_t rows = (uint64_t)regions + 1, bytes = rows * CC_COLUMNS * sizeof(cl_uint);
     const bool filters = cc_filters(w->params);
     /* Kernels index the table's elements with 32 bits. */
@@ -271,7 +274,7 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
     if (status == TC_OK)
         state->regions = (uint32_t)label;
     w->has_table = status == TC_OK && label < room;
-    /* The state must contain either the whole table or zeros. */
+    /* The state must contain either the whole table or only zeros. */
     if (!w->has_table)
         memset(table, 0, (label < room ? label + 1 : room) * sizeof *table);
     free(rows);
@@ -301,13 +304,12 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
     return make_table(w, before, err);
 }
 
-/* After READ_ROOTS: converts the roots of the strip's pixels, which are indices within the strip,
- * to indices within the picture. */
+/* After READ_ROOTS: converts the roots of the strip's pixels from pixel numbers within the strip to
+ * pixel numbers within the picture. A negative value stands for no root. */
 static tc_status end_roots(cc_cl_worker *w, tc_err *err)
 {
     int32_t *const roots = cc_host_roots(w->host) + (size_t)w->y0 * w->nx;
     const int32_t base = (int32_t)((size_t)w->y0 * w->nx);
-
     const size_t n = base > 0 ? strip_pixels(w) : 0;
 
     for (size_t i = 0, end; i < n;) {
@@ -464,7 +466,7 @@ static void free_worker(void *worker)
 
 static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 {
-    const bool deep = w->ocl.work->pixels->bits == 16;
+    const bool is_16_bit = w->ocl.work->pixels->bits == 16;
     const char *names[STAGES] = { NULL };
     bool any = false;
 
@@ -473,18 +475,20 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
             names[s] = kernel_names[s];
             any = any || names[s] != NULL;
         }
-    if (deep && names[HISTOGRAM] != NULL)
+    if (is_16_bit && names[HISTOGRAM] != NULL)
         names[HISTOGRAM] = "cc_histogram16";
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
     if (!any)
         return TC_OK;
     return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err,
                      "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s -DKERNELS=%d", w->group,
-                     deep ? "ushort" : "uchar", deep ? "ushort" : "uchar", deep ? "ulong" : "uint",
+                     is_16_bit ? "ushort" : "uchar", is_16_bit ? "ushort" : "uchar",
+                     is_16_bit ? "ulong" : "uint",
                      (int)w->ocl.device->kernels & ~(CC_KERNELS_8 | CC_KERNELS_16));
 }
 
-/* The number of planes of grey values that the preparation needs besides B_PIXELS. */
+/* The number of planes of grey values that the preparation needs besides B_PIXELS: B_STEPS and
+ * B_STEPS + 1 in turn for the results of its steps, and B_EXTREME. */
 static unsigned preparation_planes(const cc_params *p)
 {
     const int steps =
@@ -503,8 +507,8 @@ static uint64_t link_bytes(const cc_cl_worker *w, uint64_t rows)
     return rows * row * sizeof(cl_int);
 }
 
-/* Bytes of device memory for a strip of `rows` rows. whole: the strip is the whole picture, so the
- * device needs buffers for all stages. */
+/* Bytes of device memory for a strip of `rows` rows, including small buffers (n / 64, 2^19 and the
+ * last term). whole: the strip is the whole picture, so the device needs buffers for all stages. */
 static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
     const uint64_t n = rows * w->nx, table = cc_table_rows(w->nx, (uint32_t)rows) *
@@ -538,6 +542,7 @@ static void choose_strips(cc_cl_worker *w)
 
 static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
 {
+    /* split and whole are 1 or 0, and multiply the sizes of buffers that may not be needed. */
     const uint64_t n = (uint64_t)w->strip_rows * w->nx, split = w->params->split,
                    whole = !in_strips(w);
     const uint64_t grey_values = (uint64_t)1 << w->ocl.work->pixels->bits, word = sizeof(cl_uint);
@@ -604,7 +609,7 @@ static bool faster_on_host(const cc_cl_worker *w)
            w->params->radius > MOST_CPU_RADIUS;
 }
 
-static tc_status open_parts(void *worker, const void *state, tc_err *err)
+static tc_status open_worker(void *worker, const void *state, tc_err *err)
 {
     cc_cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
@@ -631,7 +636,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return TC_OK;
 }
 
-static const ocl_launcher launcher = { "cellcount", sizeof(cc_cl_worker), open_parts, free_worker };
+static const ocl_launcher launcher = { "cellcount", sizeof(cc_cl_worker), open_worker,
+                                       free_worker };
 
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {

@@ -18,7 +18,7 @@
     STAGE(GROUND_MEAN, "cc_mean")                       \
     STAGE(LOCAL_SUMS, "cc_sums")                        \
     STAGE(LOCAL_MEAN, "cc_mean")                        \
-    STAGE(READ_VALUES, NULL) /* prepared grey values */ \
+    STAGE(READ_VALUES, NULL) /* the grey values */      \
     STAGE(HISTOGRAM, "cc_histogram8")                   \
     STAGE(MASK, "cc_mask")                              \
     STAGE(BACKGROUND_TILES, "cc_tiles")                 \
@@ -59,8 +59,8 @@ enum {
     B_MASK,                  /* a bit for each pixel: 1 in a cell */
     B_ROOTS,                 /* a bit for each union-find node: 1 if it is a root */
     B_RANKS,                 /* the number of roots before each word of B_ROOTS */
-    B_LINK,     /* parents of the union-find nodes; before MASK, sums of grey values; from
-                   DISTANCE_COLUMNS on, parabolas, then the output of cc_maxima */
+    B_LINK,     /* parents of the union-find nodes; before MASK, sums of grey values; in
+                   DISTANCE_COLUMNS, parabolas; then the output of cc_maxima */
     B_LABELS,   /* an int32 for each pixel: its label; or the output of cc_roots, of
                    cc_distance_rows, then of cc_ascend */
     B_DISTANCE, /* for each pixel: the squared distance from the background */
@@ -79,8 +79,8 @@ typedef struct cc_cl_worker {
     ocl_pace pace[STAGES];
     uint32_t nx, ny;
     uint32_t stride;     /* 32-bit words of a row of the mask; a multiple of 2, as on the host */
-    uint32_t strip_rows; /* rows of each strip, but the last may have fewer; ny if the whole picture
-                            fits the device */
+    uint32_t strip_rows; /* rows of each strip but the last, which may have fewer; ny if the whole
+                            picture fits the device */
     uint32_t y0, rows;   /* first row and number of rows of the current strip; rows is 0 before the
                             first strip */
     uint32_t threshold;

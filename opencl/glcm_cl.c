@@ -3,11 +3,16 @@
  * arithmetic is in app/analysis/glcm/core.h.
  *
  * A step processes a batch of chunks: one launch of glcm_slide for each number of grey levels (the
- * parameter `levels` lists some), over the batch's chunks with that number, then one of
- * glcm_statistics over all. If one chunk takes longer than a launch should, a step processes one
- * chunk, in several launches. The host reads the statistics of each chunk, and adds them to its own
- * copy of the state's statistics. Maps stay on the device. cl_sync copies the statistics and the
- * maps to the caller's state together, so that both always cover the same chunks.
+ * parameter `levels` lists one or more), over the batch's chunks with that number, then one launch
+ * of glcm_statistics over all chunks. If one chunk takes longer than a launch should, a step
+ * processes one chunk, in several launches. The host reads the statistics of each chunk, and adds
+ * them to its own copy of the state's statistics. Maps stay on the device. cl_sync copies the
+ * statistics and the maps to the caller's state together, so that both always cover the same
+ * chunks.
+ *
+ * A lens is the set of pixel pairs of one offset within a window. A move (glcm_move) describes one
+ * row of a lens: which pair leaves the window, and which enters it, when the window moves by one
+ * pixel. An index into params->levels is called `level`.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +37,7 @@ enum {
     MAX_GROUP = 64,   /* the most work-items of a work-group of glcm_slide */
     MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS, /* entries of a matrix of the whole ROI */
     FIRST_PIXELS = 1 << 16,                     /* pixels of the first launch of glcm_count */
-    /* Moves (glcm_move) of the first launch of glcm_slide: its windows, times the moves that lead
-     * from one window to the next. */
+    /* Work of the first launch of glcm_slide: its windows, times the moves of a lens. */
     FIRST_MOVES = 1 << 15,
     /* The most cells of matrices that a work-item reads, over all windows of its segment, for the
      * features beyond Haralick's 13. */
@@ -69,7 +73,7 @@ enum { SLIDE, SLIDE_GLOBAL, STATISTICS, COUNT, MORE_STATISTICS, KERNELS };
 /* The number of kernels if there are no features beyond Haralick's 13. */
 enum { KERNELS_OF_13 = MORE_STATISTICS };
 
-/* The part of a slice that is on the device, in one orientation (layout.h). */
+/* The part of a slice that is on the device; of the slice itself or of the transposed slice. */
 typedef struct crop {
     int64_t x0, y0; /* the crop's first pixel, in coordinates of the glcm_view */
     int64_t columns, rows;
@@ -87,22 +91,22 @@ typedef struct cl_worker {
     int64_t *first_move; /* [n_offsets + 1]: index of each offset's first move in the table */
     /* The arrays of GLCM_MAX_LEVEL_COUNT have an element for each entry of params->levels. */
     size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a work-group of glcm_slide */
-    bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* its histograms are in global memory */
+    bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* histograms are in global, not local memory */
     bool any_global;                        /* any of global_bins is set */
-    bool all_global; /* all are set, and the program has no kernel for local memory */
+    bool all_global; /* all of global_bins are set; no kernel for local memory is compiled */
     bool narrow;     /* GLCM_NARROW of glcm.cl: the histograms' cells have 8 bits */
     bool more;       /* the device computes features beyond Haralick's 13 */
     size_t words;    /* 64-bit words that store a window's sums and further features */
 
     unsigned char *state; /* a copy of the state without the maps, to which steps add */
     uint32_t slice; /* the slice whose planes are on the device; UINT32_MAX if there is none */
-    ocl_pace pace;  /* in chunks, or for whole-ROI matrices in rows of pixels */
+    ocl_pace pace;  /* the number of chunks of a batch; for whole-ROI matrices, of rows of pixels */
     bool divided;   /* each chunk is processed by itself, in several launches, as one launch would
                        take too long */
-    size_t fitting; /* if divided: the number of chunks since the last one that would have taken too
-                       long as one launch */
-    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* if divided: in work-groups of glcm_slide */
-    ocl_pace features;                     /* if divided: in work-groups of glcm_statistics */
+    size_t fitting; /* if divided: how many of the last chunks in succession took so little time
+                       that one launch could have processed each */
+    ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* if divided: work-groups of a launch of glcm_slide */
+    ocl_pace features;     /* if divided: work-groups of a launch of glcm_statistics */
     uint64_t most;         /* the most chunks of a batch; the buffers are large enough for these */
     glcm_work *host_work;  /* [most] */
     uint32_t *host_chunks; /* [most]: the batch's chunks, sorted by level */
@@ -124,7 +128,7 @@ static bool whole_roi(const cl_worker *w)
 
 /* --- moves ----------------------------------------------------------------------------------- */
 
-/* Makes the lens of each offset, and numbers the moves, one for each row of a lens. */
+/* Makes the lens of each offset, and numbers the moves of all lenses consecutively. */
 static tc_status make_lenses(cl_worker *w, tc_err *err)
 {
     const glcm_params *const p = w->params;
@@ -219,8 +223,8 @@ static void put_row(const cl_worker *w, size_t turn, int64_t y, const uint8_t *r
 /* The rows of the picture that a thread copies at a time. */
 enum { LOAD_ROWS = 64 };
 
-/* Copies rows of the picture to both crops. The crops' pixels outside of the picture have been set
- * before. */
+/* Copies LOAD_ROWS rows of the picture, part number `part`, to both crops. The crops' pixels
+ * outside the picture have been set before. */
 static void load_rows(void *user, unsigned thread, size_t part)
 {
     const load_job *const l = user;
@@ -300,7 +304,7 @@ static bool runs_in_turn(const ocl_device *device)
  * memory, but take more time, so a CPU does not use them. */
 static bool use_narrow(const cl_worker *w)
 {
-    int most = 0;
+    int most = 0; /* pairs of the largest lens */
 
     for (size_t o = 0; !whole_roi(w) && o < w->params->n_offsets; o++) {
         const glcm_lens *const lens = &w->lenses[o];
@@ -345,7 +349,8 @@ static void choose_groups(cl_worker *w)
             items = 32;
             w->any_global = true;
         }
-        /* Rounded down to a power of two; other work-groups can use the rest of the memory. */
+        /* Rounds down to a power of two, by clearing the lowest bit until one bit is left. Other
+         * work-groups can use the rest of the memory. */
         while ((items & (items - 1)) != 0)
             items &= items - 1;
         items = items > MAX_GROUP ? MAX_GROUP : items;
@@ -392,8 +397,8 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
 }
 
 /* The number of windows of a segment: the part of a row of windows that one work-item slides over.
- * Rows are divided into up to 4 segments if there are fewer than 8 work-groups for each compute
- * unit. */
+ * If a launch for `chunks` chunks has fewer than 8 work-groups for each compute unit, rows are
+ * divided into up to 4 segments. */
 static size_t segment_size(const cl_worker *w, size_t level, size_t chunks)
 {
     const size_t groups =
@@ -410,13 +415,13 @@ static size_t segment_size(const cl_worker *w, size_t level, size_t chunks)
     return segment < most ? segment : most;
 }
 
-/* The number of segments of a row. */
+/* The number of segments of a row of windows, if a segment has `segment` windows. */
 static size_t segment_count(const cl_worker *w, size_t segment)
 {
     return (w->chunk_columns + segment - 1) / segment;
 }
 
-/* The number of work-items of a chunk with histograms in global memory. */
+/* The number of work-items that process a chunk with histograms in global memory. */
 static uint64_t global_bin_items(const cl_worker *w, size_t level)
 {
     return ocl_round_up(w->chunk_rows, w->group[level]) *
@@ -440,7 +445,8 @@ static uint64_t chunk_bytes(const cl_worker *w)
            sizeof(glcm_bands);
 }
 
-/* Sets the sizes of the largest chunk, in either orientation. */
+/* Sets chunk_columns, chunk_rows, chunk_windows and groups_per_chunk. Chunks with a transposed lens
+ * have the tiles of the transposed slice (turn 1). */
 static void measure_chunks(cl_worker *w)
 {
     for (int turn = 0; turn < 2; turn++) {
@@ -465,6 +471,7 @@ static void measure_chunks(cl_worker *w)
 static uint64_t choose_batch(const cl_worker *w)
 {
     const uint64_t each = chunk_bytes(w);
+    /* Bytes that do not depend on the batch: planes, maps, and at most 8 MiB of tables. */
     const uint64_t fixed =
         w->crop_pixels * (4 * w->params->n_levels + 2) +
         w->params->n_maps * sizeof(float) * (uint64_t)w->g.nx * w->g.ny * w->g.nz +
@@ -486,6 +493,8 @@ static uint64_t choose_batch(const cl_worker *w)
 static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes, tc_err *err)
 {
     const glcm_tables *const t = &w->tables;
+    /* sliding and matrices are 1 or 0, and multiply the sizes of buffers that only sliding windows
+     * or only whole-ROI matrices need. steps: length of the tables indexed by pairs. */
     const uint64_t n = w->most, sliding = !whole_roi(w), matrices = whole_roi(w),
                    steps = 2 * (uint64_t)t->max_pairs + 1;
     const uint64_t n_moves = (uint64_t)w->first_move[w->params->n_offsets] + 1,
@@ -603,7 +612,8 @@ static void describe_chunk(const cl_worker *w, uint64_t index, uint64_t place, g
     find_maps(w, chunk, work);
 }
 
-/* Queues glcm_slide for chunks of a level: those in host_chunks, from index `listed` on. */
+/* Queues glcm_slide for the chunks of a level, which are those in host_chunks from index `listed`
+ * on; their number is the grid's size along z. segment: windows of a segment. */
 static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_t segment,
                               ocl_grid grid, tc_err *err)
 {
@@ -647,8 +657,8 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     return TC_OK;
 }
 
-/* Queues the kernels of statistics for n chunks: for each chunk `groups` work-groups, from number
- * `from` on, of GLCM_GROUP_WINDOWS windows each. */
+/* Queues glcm_statistics and, if needed, glcm_more_statistics for n chunks: for each chunk
+ * work-groups `from` to `from + groups - 1`, which process GLCM_GROUP_WINDOWS windows each. */
 static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t groups,
                                    tc_err *err)
 {
@@ -711,9 +721,9 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
     }
 }
 
-/* Ends a launch of a part of a chunk, adds its device time (ms) to *took, and calls work->poll. If
- * that stops the work, the whole chunk is processed again later. work: the launch's work, in the
- * unit of the pace. */
+/* Ends a launch that processed a part of a chunk, adds its device time (ms) to *took, and calls
+ * work->poll. If the poll stops the work, the whole chunk is processed again later. work: the
+ * launch's work, in the unit of the pace. */
 static tc_status end_part(cl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
                           double *took, tc_err *err)
 {
@@ -735,6 +745,7 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
 
     for (size_t group = 0, n_groups = 1; group < groups; group += n_groups)
         for (size_t at = 0, n = segments; at < segments; at += n) {
+            /* In work-groups: all that the pace allows, and without division of rows. */
             const uint64_t allowed = ocl_pace_next(pace, pace->most), whole = allowed / segments;
             ocl_grid grid;
 
@@ -764,8 +775,8 @@ static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
     return TC_OK;
 }
 
-/* Sets w->divided, and the record of the pace that the job's next item begins with, so that it
- * begins with the same value of `divided`. */
+/* Sets w->divided. Also sets the recorded growth of w->pace, from which begin_paces sets `divided`
+ * for the job's next item, so that the next item begins with the same value: 0 if divided. */
 static void set_divided(cl_worker *w, bool divided)
 {
     w->divided = divided;
@@ -831,7 +842,8 @@ static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
         const ocl_grid grid = { .global = { n_rows, columns, (size_t)n }, .start = { row } };
 
         /* Several matrices are counted only as a whole. If one matrix more would have exceeded the
-         * pace, the launch counts as all the work that the pace allowed, so that it can grow. */
+         * pace, the launch counts as all the work that the pace allowed, so that the pace can grow.
+         */
         return_if_error(
             end_part(w,
                      OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES),
@@ -868,7 +880,7 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-static void free_parts(void *worker)
+static void free_worker(void *worker)
 {
     cl_worker *const w = worker;
 
@@ -909,7 +921,7 @@ static void begin_paces(cl_worker *w)
     }
 }
 
-static tc_status open_parts(void *worker, const void *state, tc_err *err)
+static tc_status open_worker(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
@@ -946,7 +958,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return make_host_memory(w, err);
 }
 
-static const ocl_launcher launcher = { "glcm", sizeof(cl_worker), open_parts, free_parts };
+static const ocl_launcher launcher = { "glcm", sizeof(cl_worker), open_worker, free_worker };
 
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {

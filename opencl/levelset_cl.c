@@ -2,6 +2,10 @@
  * The OpenCL backend of levelset: buffers, and launches of the kernels of levelset.cl. A step
  * queues as many chunks (iterations or re-initialisations) as take about launch_ms, and then reads
  * the control words (`ctl`) from the device once; phi stays on the device until sync.
+ *
+ * An iteration first computes U, by which phi is to move per unit of time, and then adds dt U to
+ * phi, where dt is the time step. With a narrow band (the parameter `band`), it does so only in the
+ * active blocks: small boxes of voxels near the zero level of phi, which are kept in a list.
  */
 #include <string.h>
 
@@ -13,9 +17,9 @@
 
 extern const ocl_source ocl_source_levelset;
 
-/* Voxels along z of a wide tile (choose_tile): the largest number that levelset.cl allows for a
+/* Size along z, in voxels, of a wide tile (choose_tile): the largest that levelset.cl allows for a
  * work-group of 32 * 8 work-items. */
-#define DEEP 6
+#define WIDE_TILE_DEPTH 6
 
 /* Voxels of a kernel's first launch, before the device's speed is known. */
 #define FIRST_VOXELS ((uint64_t)1 << 12)
@@ -29,7 +33,7 @@ static const char *const kernel_names[KERNELS] = { "levelset_step",       "level
 /* The device's buffers. */
 enum {
     B_PHI,
-    B_SPARE,     /* the next phi or an intermediate field; swap_phi exchanges it with B_PHI */
+    B_SPARE,     /* U, the next phi or squared distances; swap_phi exchanges it with B_PHI */
     B_PARABOLAS, /* parabolas of the distance transform */
     B_DATA,      /* the data term */
     B_STOP,      /* the factor by which edges slow the motion; unused without has_stop */
@@ -47,19 +51,24 @@ typedef struct cl_worker {
     ls_head head;
     /* Voxels of a tile, which a work-group of tile[0] * tile[1] work-items computes at a time. */
     size_t tile[3];
-    cl_uint list_word;      /* index of the word of ctl that counts the blocks of the list */
-    cl_uint next_list_word; /* index of the word of ctl that counts those of the next list */
-    cl_uint
-        bit; /* bit of the history that the current chunk sets; LS_HISTORY_BITS if it sets none */
+    cl_uint list_word;        /* index of the word of ctl that counts the blocks of the list */
+    cl_uint next_list_word;   /* index of the word of ctl that will count those of the next list */
+    cl_uint history_bit;      /* the bit of the words in B_HISTORY that the current chunk sets;
+                                 LS_HISTORY_BITS if it sets none */
     size_t band_groups;       /* work-groups among which the blocks of the list are divided */
     size_t n_listed;          /* blocks in the list when the host last read ctl */
-    ocl_pace pace;            /* pace in chunks; used if a launch can do several chunks */
-    ocl_pace voxels[KERNELS]; /* pace of each kernel, in voxels */
+    ocl_pace pace;            /* the number of chunks of a batch, unless wait_each */
+    ocl_pace voxels[KERNELS]; /* the number of voxels of a launch, for each kernel */
     bool long_chunk;          /* the launches of one chunk took longer than launch_ms together */
     bool wait_each;           /* a step processes one chunk, and waits after each launch */
     /* Parameters, in the types of the kernels' arguments. */
-    cl_uint cfl, has_stop, stop_after;
-    cl_float beta, dt, band;
+    cl_uint cfl;        /* the time step depends on the largest |U|, so U is computed for all voxels
+                           before any moves */
+    cl_uint has_stop;   /* edges slow the motion (B_STOP) */
+    cl_uint stop_after; /* the evolution ends after this many iterations without change; 0: never */
+    cl_float beta;      /* 1 - alpha, the weight of the curvature */
+    cl_float dt;        /* the time step; with cfl, its upper bound */
+    cl_float band;      /* half width of the narrow band, in voxels; 0: no band */
 } cl_worker;
 
 /* --- launches -------------------------------------------------------------------------------- */
@@ -70,8 +79,8 @@ static size_t launch_voxels(const cl_worker *w, int kernel)
     return (size_t)ocl_pace_next(&w->voxels[kernel], w->size.voxels);
 }
 
-/* After a launch of n voxels: waits for it and calls work->poll, unless it processed all voxels and
- * the step does not wait after each launch. */
+/* Called after a launch that processes n voxels. If the launch processes only some of the voxels,
+ * or w->wait_each is set, waits for it and calls work->poll. */
 static tc_status end_launch(cl_worker *w, int kernel, size_t n, tc_err *err)
 {
     if (n >= w->size.voxels && !w->wait_each)
@@ -93,10 +102,10 @@ static void swap_phi(cl_worker *w)
 #define SIZES(w) OCL_UINT((w)->size.nx), OCL_UINT((w)->size.ny), OCL_UINT((w)->size.nz)
 #define BLOCKS(w) OCL_UINT((w)->size.bx), OCL_UINT((w)->size.by), OCL_UINT((w)->size.bz)
 
-/* Queues levelset_step, which computes U or, with `move`, the next phi. If `listed` is
- * LS_NOT_LISTED, it does so for `groups` tiles from number `first` on; otherwise, with the length
- * of the list in word `listed` of ctl, for the tiles in entries [first, end) of the list, which
- * `groups` work-groups share. */
+/* Queues levelset_step, which computes U or, if `move` is 1, the next phi, and writes it to
+ * B_SPARE. If list_word is LS_NOT_LISTED, it does so for `groups` tiles from number `first` on;
+ * otherwise for the tiles in entries [first, end) of the list, which `groups` work-groups share;
+ * word list_word of ctl then contains the length of the list. done: number of iterations before. */
 static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups,
                             cl_uint list_word, cl_uint move, cl_uint done, tc_err *err)
 {
@@ -114,7 +123,8 @@ static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t group
                      OCL_UINT(w->stop_after));
 }
 
-/* The first part of an iteration without a band. */
+/* Queues the first part of an iteration without a band: computes the next phi or, with w->cfl, U.
+ */
 static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
 {
     const size_t tiles = tc_quotient_up(w->size.nx, w->tile[0]) *
@@ -126,7 +136,7 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
         const size_t most = launch_voxels(w, K_STEP);
 
         n = most == w->size.voxels ? tiles : tc_smaller(most / tile + 1, tiles - at);
-        return_if_error(step_tiles(w, at, at + n, n, LS_NOT_LISTED, !w->cfl, done, err));
+        return_if_error(step_tiles(w, at, at + n, n, LS_NOT_LISTED, /* move */ !w->cfl, done, err));
         return_if_error(end_launch(w, K_STEP, n < tiles ? n * tile : w->size.voxels, err));
     }
     if (!w->cfl)
@@ -134,8 +144,8 @@ static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
     return TC_OK;
 }
 
-/* The second part of an iteration without a band, needed if the time step depends on the largest
- * |U|: moves phi by U. */
+/* Queues the second part of an iteration without a band, which is needed only with w->cfl: adds
+ * dt U to phi. A work-item processes 4 voxels. */
 static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 {
     for (size_t at = 0, last; at < w->size.voxels; at = last) {
@@ -152,7 +162,8 @@ static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
 
 /* --- narrow band ----------------------------------------------------------------------------- */
 
-/* Rebuilds the list of active blocks. */
+/* Queues the kernel that rebuilds the list of active blocks from the bits in B_NEAR. The two words
+ * of ctl that hold the length of the current and of the next list are exchanged. */
 static tc_status list_blocks(cl_worker *w, tc_err *err)
 {
     const cl_uint list_word = w->next_list_word;
@@ -169,9 +180,9 @@ static size_t block_voxels(const cl_worker *w)
     return (size_t)LS_BX * LS_BY * (w->size.nz > 1 ? LS_BZ : 1);
 }
 
-/* The end of a launch that begins with block `at` of n blocks, according to the pace. The end of
- * the last launch is the number of all blocks, so that it includes blocks that were added to the
- * list since the host read the list's length. */
+/* Returns the end, as an index in the list of blocks, of a launch that begins with entry `at`. The
+ * list had n entries when the host last read its length, and may have grown since. So for the last
+ * launch this returns the number of all blocks; the kernel stops at the end of the list. */
 static size_t launch_end(const cl_worker *w, int kernel, size_t at, size_t n)
 {
     const size_t paced = launch_voxels(w, kernel) / block_voxels(w) + 1;
@@ -179,7 +190,7 @@ static size_t launch_end(const cl_worker *w, int kernel, size_t at, size_t n)
     return at + paced < n ? at + paced : w->size.blocks;
 }
 
-/* Calls end_launch after a launch of blocks [at, end) of n. */
+/* Calls end_launch after a launch of entries [at, end) of a list of n blocks. */
 static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, size_t n, tc_err *err)
 {
     if (at == 0 && end == w->size.blocks && !w->wait_each)
@@ -187,8 +198,9 @@ static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, siz
     return end_launch(w, kernel, (tc_smaller(end, n) - at) * block_voxels(w), err);
 }
 
-/* Adds dt U to phi in the listed blocks. renew: rebuilds the list afterwards. all: phi is not
- * changed, and the list is made from all blocks. */
+/* If `all` is 0, queues the second part of an iteration in the narrow band: adds dt U to phi in the
+ * listed blocks. If it is 1, leaves phi unchanged, and only determines for each block whether it is
+ * near the zero level (B_NEAR). renew: whether B_NEAR is updated and the list is rebuilt. */
 static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint done, tc_err *err)
 {
     const size_t n = all ? w->size.blocks : w->n_listed;
@@ -209,21 +221,22 @@ static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint do
     return renew ? list_blocks(w, err) : TC_OK;
 }
 
-/* An iteration in the narrow band. */
+/* Queues an iteration in the narrow band. The list is rebuilt after every LS_REFLAG iterations. */
 static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 {
     for (size_t at = 0, end = 0; end < w->size.blocks; at = end) {
         end = launch_end(w, K_STEP, at, w->n_listed);
         return_if_error(step_tiles(w, at, end, tc_smaller(end - at, w->band_groups), w->list_word,
-                                   0, done, err));
+                                   /* move */ 0, done, err));
         return_if_error(end_blocks(w, K_STEP, at, end, w->n_listed, err));
     }
-    return band_apply(w, 0, (done + 1) % LS_REFLAG == 0, done, err);
+    return band_apply(w, /* all */ 0, (done + 1) % LS_REFLAG == 0, done, err);
 }
 
 /* --- re-initialisation ----------------------------------------------------------------------- */
 
-/* The pass of the distance transform along x, from B_PHI to B_SPARE. */
+/* Queues the pass of the distance transform along x, from phi in B_PHI to squared distances in
+ * B_SPARE. */
 static tc_status edt_rows(cl_worker *w, tc_err *err)
 {
     const size_t rows = (size_t)w->size.ny * w->size.nz;
@@ -240,60 +253,64 @@ static tc_status edt_rows(cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* The pass along y (axis 1) or z (axis 2), from the squared distances in buffer `from` to those in
- * buffer `to`; if it is the last pass (last), `to` receives the new phi instead. A launch processes
- * one or more planes of lines, or some lines of one plane. */
+/* Queues the pass of the distance transform along y (axis 1) or z (axis 2), from the squared
+ * distances in buffer `from` to those in buffer `to`; if it is the last pass (last), `to` receives
+ * the new phi instead. The pass processes lines of voxels along the axis. A plane consists of the
+ * nx lines that differ only in x. A launch processes one or more planes, or some lines of one
+ * plane. */
 static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint last, cl_uint done,
                            tc_err *err)
 {
-    const size_t others = axis == 1 ? w->size.nz : w->size.ny,
-                 n = axis == 1 ? w->size.ny : w->size.nz;
-    const size_t plane = (size_t)w->size.nx * n;
+    const size_t planes = axis == 1 ? w->size.nz : w->size.ny,
+                 length = axis == 1 ? w->size.ny : w->size.nz; /* voxels of a line */
+    const size_t plane_voxels = (size_t)w->size.nx * length;
 
-    for (size_t at = 0, x = 0; at < others;) {
+    /* The next launch begins with line x of plane `at`. */
+    for (size_t at = 0, x = 0; at < planes;) {
         const size_t most = launch_voxels(w, K_EDT_LINES);
         const size_t n_planes =
-            x == 0 ? tc_smaller(most < plane ? 1 : most / plane, others - at) : 1;
-        const size_t columns =
-            most < plane ? tc_smaller(ocl_round_up(most / n + 1, LS_GROUP), w->size.nx - x)
-                         : w->size.nx - x;
-        ocl_grid grid = ocl_grid_of(LS_GROUP, columns, n_planes, 1);
+            x == 0 ? tc_smaller(most < plane_voxels ? 1 : most / plane_voxels, planes - at) : 1;
+        const size_t n_lines = /* in each of these planes */
+            most < plane_voxels
+                ? tc_smaller(ocl_round_up(most / length + 1, LS_GROUP), w->size.nx - x)
+                : w->size.nx - x;
+        ocl_grid grid = ocl_grid_of(LS_GROUP, n_lines, n_planes, 1);
 
         grid.start[0] = x;
         return_if_error(OCL_QUEUE(
             w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES),
             OCL_HELD(w, B_PARABOLAS), OCL_HELD(w, B_PHI), OCL_HELD(w, to), OCL_HELD(w, B_CTL),
-            OCL_HELD(w, B_HISTORY), OCL_UINT(last ? w->bit : LS_HISTORY_BITS), SIZES(w),
+            OCL_HELD(w, B_HISTORY), OCL_UINT(last ? w->history_bit : LS_HISTORY_BITS), SIZES(w),
             OCL_UINT(at), OCL_UINT(axis), OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after)));
-        x += columns;
+        x += n_lines;
         at += x == w->size.nx ? n_planes : 0;
         x = x == w->size.nx ? 0 : x;
-        return_if_error(end_launch(w, K_EDT_LINES, columns * n_planes * n, err));
+        return_if_error(end_launch(w, K_EDT_LINES, n_lines * n_planes * length, err));
     }
     return TC_OK;
 }
 
-/* Makes phi the signed distance to its zero level. The voxels' sides are in B_SIDES, so that phi's
- * own buffer can hold intermediate distances. */
+/* Queues the launches that replace phi by the signed distance to its zero level. The first pass
+ * writes the voxels' sides to B_SIDES, so later passes can overwrite phi with squared distances. */
 static tc_status reinit_phi(cl_worker *w, cl_uint done, tc_err *err)
 {
-    const bool deep = w->size.nz > 1;
+    const bool is_3d = w->size.nz > 1;
 
     return_if_error(edt_rows(w, err));
-    return_if_error(edt_lines(w, 1, B_SPARE, B_PHI, !deep, done, err));
-    if (deep) {
+    return_if_error(edt_lines(w, 1, B_SPARE, B_PHI, !is_3d, done, err));
+    if (is_3d) {
         return_if_error(edt_lines(w, 2, B_PHI, B_SPARE, 1, done, err));
         swap_phi(w);
     }
-    return w->p->band > 0 ? band_apply(w, 1, 1, done, err) : TC_OK;
+    return w->p->band > 0 ? band_apply(w, /* all */ 1, /* renew */ 1, done, err) : TC_OK;
 }
 
 /* Queues the launches of a chunk: an iteration or a re-initialisation. */
 static tc_status queue_chunk(cl_worker *w, uint64_t chunk, tc_err *err)
 {
-    const cl_uint done = (cl_uint)ls_iterations_at(w->p, chunk);
+    const cl_uint done = (cl_uint)ls_iterations_at(w->p, chunk); /* iterations before this chunk */
 
-    w->bit = ls_history_bit(w->p, chunk);
+    w->history_bit = ls_history_bit(w->p, chunk);
     if (ls_is_reinit(w->p, chunk))
         return reinit_phi(w, done, err);
     if (w->p->band > 0)
@@ -314,7 +331,7 @@ static void choose_tile(cl_worker *w)
 
     w->tile[0] = wide ? 32 : LS_BX;
     w->tile[1] = LS_BY;
-    w->tile[2] = w->size.nz == 1 ? 1 : wide ? DEEP : LS_BZ;
+    w->tile[2] = w->size.nz == 1 ? 1 : wide ? WIDE_TILE_DEPTH : LS_BZ;
 }
 
 static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *force, tc_err *err)
@@ -343,7 +360,7 @@ static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *f
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-static tc_status open_parts(void *worker, const void *state, tc_err *err)
+static tc_status open_worker(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
@@ -375,8 +392,9 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return w->p->band > 0 ? list_blocks(w, err) : TC_OK;
 }
 
-/* After a batch that ends with chunk number `chunks`: reads ctl, and sets the number of chunks
- * done, which is less than `chunks` if the evolution converged within the batch. */
+/* Called after a batch that completes the first `chunks` chunks of the item: reads ctl, and sets
+ * the number of chunks done, which is less than `chunks` if the evolution converged within the
+ * batch. */
 static tc_status read_control(cl_worker *w, uint64_t chunks, tc_err *err)
 {
     cl_uint ctl[LS_CTL_WORDS];
@@ -393,7 +411,7 @@ static tc_status read_control(cl_worker *w, uint64_t chunks, tc_err *err)
     return TC_OK;
 }
 
-/* Whether an iteration needs more than one launch of this kernel. */
+/* Whether an iteration needs more than one launch of this kernel, according to its pace. */
 static bool needs_parts(const cl_worker *w, int kernel)
 {
     return launch_voxels(w, kernel) <
@@ -417,6 +435,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     }
     for (uint64_t i = 0; status == TC_OK && i < n; i++)
         status = queue_chunk(w, done + i, err);
+    /* With wait_each the batch has no launch left, and a work of 0 leaves w->pace unchanged. */
     status = ocl_end_launch(&w->ocl, status, &w->pace, w->wait_each ? 0 : n, err);
     w->long_chunk = w->long_chunk || (n == 1 && w->ocl.took_ms > w->ocl.work->launch_ms);
     return_if_error(status);
@@ -439,7 +458,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     return TC_OK;
 }
 
-static const ocl_launcher launcher = { "levelset", sizeof(cl_worker), open_parts, NULL };
+static const ocl_launcher launcher = { "levelset", sizeof(cl_worker), open_worker, NULL };
 
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {

@@ -108,7 +108,7 @@ static tc_status open_device(cl_worker *w, tc_err *err)
                            : status;
 }
 
-static tc_status open_parts(void *worker, const void *state, tc_err *err)
+static tc_status open_worker(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
@@ -238,7 +238,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     return status;
 }
 
-static const ocl_launcher launcher = { "objects", sizeof(cl_worker), open_parts, free_worker };
+static const ocl_launcher launcher = { "objects", sizeof(cl_worker), open_worker, free_worker };
 
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {

@@ -523,7 +523,7 @@ static void set_paces(cl_worker *w)
     w->slices = 0;
 }
 
-static tc_status open_parts(void *worker, const void *state, tc_err *err)
+static tc_status open_worker(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
@@ -549,7 +549,7 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     return TC_OK;
 }
 
-static const ocl_launcher launcher = { "volume", sizeof(cl_worker), open_parts, free_worker };
+static const ocl_launcher launcher = { "volume", sizeof(cl_worker), open_worker, free_worker };
 
 /* Opens the worker of this file, or for a watershed that of volume_watershed_cl.c. */
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)

@@ -3,12 +3,18 @@
  * of app/analysis/volume/watershed.c. If the result has labels, the host applies the filters and
  * makes the table of cells, by a worker of the CPU backend; otherwise the device makes the table.
  *
- * A stack that does not fit the device is processed in slabs of slices, together with the slices
- * around them that the blur and neighbours need: the device blurs, and finds for each voxel the
- * highest of its neighbours that are higher than it ("uphill neighbour"); the host does the other
- * phases. If the saddles do not fit the device's table, as in noisy stacks, or if joining maxima
- * takes more than MOST_ROUNDS rounds, the device also stops, and the host does the phases that
- * follow the search for the maximum of each voxel.
+ * The terms of watershed.cl: a voxel's height is a constant minus its blurred grey value. Each
+ * voxel leads uphill to its highest neighbour ("uphill neighbour"), and so to a maximum. A plateau
+ * is a set of connected voxels of equal height. A saddle is a pass between two maxima. Maxima that
+ * only a shallow saddle separates are joined to a hill; each hill is a cell. Membrane is what lies
+ * between cells.
+ *
+ * A stack that does not fit the device is processed in slabs (some consecutive slices), together
+ * with the slices around a slab that the blur and the neighbours need, its margin: the device blurs
+ * and finds the uphill neighbours; the host does the other phases. If the saddles do not fit the
+ * device's table, as in noisy stacks, or if joining maxima takes more than MOST_ROUNDS rounds, the
+ * device also stops, and the host does the phases that follow the search for the maximum of each
+ * voxel.
  */
 #include <stdlib.h>
 
@@ -77,20 +83,20 @@ enum {
     B_STEPS,       /* the steps that later_steps returns */
     B_SLOT,        /* the keys of the hash table of saddles */
     B_SLOT_HEIGHT, /* the heights of the hash table of saddles */
-    /* Two lists of saddles: each round of joining copies those that are still needed from one to
-     * the other. */
+    /* Two lists of saddles: each round of joining copies the saddles that are still needed from one
+     * list to the other. */
     B_LIST,
     B_NEXT_LIST,
     B_MAXIMA_TABLE, /* the table of maxima */
     B_CELLS,        /* the first voxels of the cells */
     B_TABLE,        /* the table of cells */
-    /* Counters of two words; only B_N_SADDLES uses the second. */
-    B_LISTED,      /* voxels of plateaus in the list */
-    B_N_MAXIMA,    /* maxima */
-    B_N_SADDLES,   /* slots in use; second word: whether there were too few slots */
-    B_LIST_LENGTH, /* saddles in the list that is being written */
-    B_FIRSTS,      /* first voxels in the list of cells */
-    B_MEMBRANE,    /* voxels of membrane */
+    /* The following are counters of two words; only B_N_SADDLES uses the second word. */
+    B_LISTED,      /* number of voxels in the list of voxels of plateaus */
+    B_N_MAXIMA,    /* number of maxima */
+    B_N_SADDLES,   /* number of slots in use; second word: whether there were too few slots */
+    B_LIST_LENGTH, /* number of saddles in the list that is being written */
+    B_FIRSTS,      /* number of voxels in B_CELLS */
+    B_MEMBRANE,    /* number of voxels of membrane */
     BUFFERS
 };
 
@@ -102,15 +108,14 @@ typedef struct ws_worker {
     ocl_pace pace[STAGES];
     an_gauss gauss;
     uint32_t nx, ny, nz;
-    uint32_t slab_slices; /* slices of each slab; the last one may have fewer; nz: the stack fits
-                             the device */
+    uint32_t slab_slices; /* slices of each slab but the last, which may have fewer; nz if the whole
+                             stack fits the device */
     uint32_t z0, slices; /* first slice and number of slices of the current slab; slices is 0 before
                             the first slab */
-    uint32_t from,
-        to;         /* the slices on the device are [from, to): those of the slab and its margin */
-    uint32_t slots; /* slots of the hash table of saddles; a power of two */
-    uint32_t n_listed;  /* voxels in the list of voxels of plateaus */
-    uint32_t n_settled; /* the first n_settled voxels of that list are final */
+    uint32_t from, to;   /* slices [from, to) are on the device: the slab and its margin */
+    uint32_t slots;      /* slots of the hash table of saddles; a power of two */
+    uint32_t n_listed;   /* voxels in the list of voxels of plateaus */
+    uint32_t n_settled;  /* the first n_settled voxels of that list are final */
     uint32_t n_maxima, n_cells;
     uint32_t membrane;  /* voxels of membrane that belong to no cell */
     uint32_t n_saddles; /* saddles in the list of saddles */
@@ -165,6 +170,7 @@ static uint32_t later_steps(const ws_worker *w, int32_t step[MOST_STEPS])
 {
     uint32_t n = 0;
 
+    /* Codes 0 to 26 number the 3 x 3 x 3 voxels around a voxel, itself 13, in raster order. */
     for (int code = 14; code < 27; code++) {
         const int dz = code / 9 - 1, dy = code / 3 % 3 - 1, dx = code % 3 - 1;
 
@@ -174,8 +180,8 @@ static uint32_t later_steps(const ws_worker *w, int32_t step[MOST_STEPS])
     return n;
 }
 
-/* The amount of work of a stage in the current slab: voxels, entries of a list, or (MEASURE)
- * slices; 0 if the stage is left out. */
+/* The amount of work of a stage in the current slab, as a number of voxels or of entries of a list,
+ * for MEASURE of slices; 0 if the stage is left out. */
 static uint64_t stage_work(const ws_worker *w, stage s)
 {
     const bool whole = !in_slabs(w);
@@ -227,7 +233,7 @@ static uint64_t stage_work(const ws_worker *w, stage s)
  * from B_TOP to B_HEIGHT. If there is no pass along z, the pass along y writes to B_HEIGHT. */
 static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    const int radius = w->gauss.radius, last = blur_margin(w) == 0;
+    const int radius = w->gauss.radius, last = blur_margin(w) == 0; /* y is the last axis */
     uint32_t from = 0, end;
 
     if (w->stage == BLUR_X)
@@ -293,7 +299,8 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
                   OCL_UINT(vol_least_rise(w->params)));
 }
 
-/* Launches a stage of a round of joining. FIND_BEST copies one list of saddles to the other. */
+/* Launches a stage of a round of joining. FIND_BEST copies saddles from one list to the other:
+ * B_LIST + B_NEXT_LIST - list is the other list. */
 static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_err *err)
 {
     const int list = w->swapped ? B_NEXT_LIST : B_LIST;
@@ -409,9 +416,9 @@ static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *e
 
 /* --- the ends of stages ---------------------------------------------------------------------- */
 
-/* After PLATEAU_EDGES or GROW_INWARDS: SETTLE and GROW_INWARDS are a round, which grows the known
- * part of the plateaus by one voxel. If GROW_INWARDS has listed further voxels, begins another
- * round, for these voxels. */
+/* After PLATEAU_EDGES or GROW_INWARDS: updates n_settled and n_listed. SETTLE and GROW_INWARDS make
+ * a round, in which the part of the plateaus whose uphill neighbours are known grows by one voxel.
+ * If GROW_INWARDS has listed further voxels, begins another round, for these voxels. */
 static tc_status end_plateau_round(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
@@ -450,7 +457,7 @@ static tc_status end_saddles(ws_worker *w, tc_err *err)
     return w->overflow ? TC_OK : status;
 }
 
-/* After LIST or FIND_BEST: reads how many saddles the stage has listed. */
+/* After LIST or FIND_BEST: reads how many saddles the stage has listed, and resets the counter. */
 static tc_status end_list(ws_worker *w, tc_err *err)
 {
     static const uint32_t zeros[2] = { 0, 0 };
@@ -469,7 +476,8 @@ static int compare_values(const void *va, const void *vb)
     return a < b ? -1 : a > b;
 }
 
-/* After LIST_FIRSTS: sorts the list of the cells' first voxels. */
+/* After LIST_FIRSTS: sorts the list of the cells' first voxels (B_CELLS), so that cells are
+ * numbered in raster order. */
 static tc_status end_firsts(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
@@ -627,7 +635,7 @@ tc_status vol_watershed_finish(void *worker, const vol_state *state, size_t item
     return vol_table_finish(&w->ocl, B_TABLE, &head, item_index, out, err);
 }
 
-static void free_parts(void *worker)
+static void free_worker(void *worker)
 {
     ws_worker *const w = worker;
 
@@ -635,8 +643,8 @@ static void free_parts(void *worker)
         vol_cpu.close(&w->host);
 }
 
-/* The number of slots for saddles: at least one for every four voxels, which is enough except for
- * noisy stacks. */
+/* The number of slots of the hash table of saddles: a power of two, and at least one slot for every
+ * four voxels, which is enough except for noisy stacks. */
 static uint32_t choose_slots(uint64_t voxels)
 {
     uint32_t slots = 1024;
@@ -646,8 +654,9 @@ static uint32_t choose_slots(uint64_t voxels)
     return slots;
 }
 
-/* Bytes of device memory for a slab of `slices` slices with its margin. whole: for the whole stack,
- * with the hash table of saddles, and the same size again for the lists of saddles and cells. */
+/* Bytes of device memory for a slab of `slices` slices with its margin; if `whole`, for the whole
+ * stack with the hash table of saddles (8 bytes a slot) and the lists of saddles and cells, which
+ * are taken to need as much again. */
 static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
 {
     const uint64_t margin = w->params->is_3d ? 2 * ((uint64_t)blur_margin(w) + 1) : 0;
@@ -733,11 +742,11 @@ static void set_paces(ws_worker *w)
     }
 }
 
-static tc_status open_parts(void *worker, const void *state, tc_err *err)
+static tc_status open_worker(void *worker, const void *state, tc_err *err)
 {
     ws_worker *const w = worker;
     const an_work *const work = w->ocl.work;
-    const bool deep = work->pixels->bits == 16;
+    const bool is_16_bit = work->pixels->bits == 16;
     return_if_error(vol_cpu.open(work, state, &w->host, err));
     w->params = work->params;
     w->nx = work->item->nx;
@@ -751,10 +760,11 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
     return_if_error(ocl_build(&w->ocl, &ocl_source_watershed, false, kernel_names, STAGES, err,
                               "-DGROUP=%zu -DPIXEL=%s -DSUM=%s", w->group,
-                              deep ? "ushort" : "uchar", deep ? "ulong" : "uint"));
+                              is_16_bit ? "ushort" : "uchar", is_16_bit ? "ulong" : "uint"));
     return_if_error(make_buffers(w, err));
     set_paces(w);
     return TC_OK;
 }
 
-const ocl_launcher vol_watershed_launcher = { "volume", sizeof(ws_worker), open_parts, free_parts };
+const ocl_launcher vol_watershed_launcher = { "volume", sizeof(ws_worker), open_worker,
+                                              free_worker };

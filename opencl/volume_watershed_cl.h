@@ -6,7 +6,7 @@
 #include "opencl/worker.h"
 
 extern const ocl_launcher vol_watershed_launcher;
-/* step and finish of an an_backend. */
+/* The members `step` and `finish` of the an_backend (analysis.h). */
 tc_status vol_watershed_step(void *worker, vol_state *state, uint64_t *chunks_done, tc_err *err);
 tc_status vol_watershed_finish(void *worker, const vol_state *state, size_t item_index,
                                wu_output *out, tc_err *err);

@@ -1,11 +1,13 @@
 /*
  * The OpenCL backend of voting: buffers, and launches of the kernels of voting.cl. A launch
- * processes as many rows as the pace allows; a step makes launches up to the end of a band of rows.
+ * processes as many rows as the pace allows; a step makes launches up to the end of a band: the
+ * rows of one chunk.
  *
- * If the item fits the device, its planes stay there until sync. Otherwise the planes are in the
- * state, and each phase copies them to the device slab by slab: the rows that it writes, and of the
- * plane that it reads also the rows around these. In both cases a launch reads from one buffer and
- * writes to another; each buffer holds a plane or some of its rows.
+ * If the item fits the device, its planes (pixels, votes, voters) stay there until sync. Otherwise
+ * the planes are in the state, and each phase copies parts of them to the device, one slab (some
+ * consecutive bands) after another: the slab's rows of the plane that the phase writes, and the
+ * same rows and some rows around them of the plane that it reads. In both cases a launch reads from
+ * one buffer and writes to another; each buffer holds a plane or some of its rows.
  */
 #include "opencl/backends.h"
 
@@ -25,12 +27,12 @@ static const char *const kernel_names[KERNELS] = { "voting_blur_z", "voting_blur
 
 /* The device's buffers. */
 enum {
-    B_SHAPE,
-    B_COLUMNS, /* slices after the blur along z; at the end a list of peaks */
-    B_LINES, /* slices after the blur along y; at the end the number of peaks, then the peaks' sums
-              */
-    B_CODES, /* dir_of_code */
-    B_OFFSETS, /* dir_of_offset */
+    B_SHAPE,   /* a voting_shape */
+    B_COLUMNS, /* slices after the blur along z; when points are made, the list of peaks */
+    B_LINES,   /* slices after the blur along y; when points are made, the number of peaks, then the
+                  sums around the peaks */
+    B_CODES,   /* voting_tables.dir_of_code */
+    B_OFFSETS, /* voting_tables.dir_of_offset */
     B_SPANS,   /* voting_tables.spans of the current round */
     B_ROWS,    /* voting_tables.rows of the current round */
     B_PIXELS,  /* B_PIXELS, B_VOTES and B_VOTERS: the planes of an item that fits the device */
@@ -42,16 +44,17 @@ enum {
 
 enum {
     BLUR_BYTES = 16 << 20, /* the most bytes of the slices that one launch blurs */
-    ALONG = 32,            /* work-items along x of a work-group of TURN; others are along y */
+    TURN_COLUMNS = 32,     /* size along x, in work-items, of a work-group of TURN */
     TURN_GROUP = 256,      /* the most work-items of a work-group of TURN */
-    SEGMENT = 256          /* SEGMENT of voting.cl: pixels of a row that a work-group votes for */
+    SEGMENT = 256          /* as in voting.cl: size along x of the tile whose votes a work-group
+                              sums */
 };
 
 /* Indices of cl_worker.pace. Elements 0 to VOTING_REBLUR are the paces of the phases
- * (voting_phase), in rows. */
+ * (voting_phase), as numbers of rows. */
 enum {
-    FIND_PACE = VOTING_REBLUR + 1, /* pace of finding peaks, in rows */
-    SUMS_PACE,                     /* pace of computing the sums around peaks, in peaks */
+    FIND_PACE = VOTING_REBLUR + 1, /* pace of finding peaks: number of rows */
+    SUMS_PACE,                     /* pace of computing the sums around peaks: number of peaks */
     PACES
 };
 
@@ -67,10 +70,10 @@ typedef struct cl_worker {
     an_pool *pool;               /* makes the tables */
     uint64_t slab_bands;         /* bands of a slab; 0: the item fits the device */
     row_range in_rows, out_rows; /* the rows in the buffers that a phase reads and writes */
-    uint64_t slab_end; /* the value of `done` at the end of the loaded slab; at most `done` if no
-                          slab is loaded */
-    uint32_t *copy;    /* room for the rows that are copied from the device to the state */
-    int round;         /* the round whose tables are in B_SPANS and B_ROWS; -1: none */
+    uint64_t slab_end; /* the value that `done` has when the loaded slab is finished; if it is not
+                          greater than `done`, the next slab must be loaded */
+    uint32_t *copy;    /* memory for the rows that are copied from the device to the state */
+    int round;         /* the round of voting whose tables are in B_SPANS and B_ROWS; -1: none */
     size_t group;      /* GROUP of voting.cl: work-items of a work-group that votes */
     size_t tile_rows;  /* TILE_ROWS of voting.cl */
     ocl_pace pace[PACES];
@@ -90,7 +93,7 @@ static void free_worker(void *worker)
 
 /* --- what fits the device -------------------------------------------------------------------- */
 
-/* The number of rows before a band, counted through all slices. */
+/* The number of rows before a band; bands and rows are numbered through all slices. */
 static uint64_t rows_before(const voting_scheme *s, uint64_t band)
 {
     return band / s->bands_per_slice * s->ny + band % s->bands_per_slice * s->band_rows;
@@ -141,7 +144,7 @@ static uint64_t blur_depth(const voting_scheme *s, bool slabs)
     return slabs || fit < 1 ? 1 : fit < s->nz ? fit : s->nz;
 }
 
-/* The buffer sizes for slabs of slab_bands bands, or (0) for the whole item. */
+/* The buffer sizes for slabs of slab_bands bands; if slab_bands is 0, for the whole item. */
 static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
 {
     const voting_scheme *const s = &w->s;
@@ -162,7 +165,7 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
     return b;
 }
 
-/* Whether the device has room for a slab of `bands` bands, or (0) for the whole item. */
+/* Whether a slab of `bands` bands, or if `bands` is 0 the whole item, fits the device's memory. */
 static bool bands_fit(const cl_worker *w, uint64_t bands)
 {
     const uint64_t room = w->ocl.device->memory_limit - w->ocl.device->memory_used,
@@ -176,7 +179,7 @@ static bool bands_fit(const cl_worker *w, uint64_t bands)
 }
 
 /* Sets slab_bands: 0 if the item fits the device, otherwise the most bands that fit, but at least
- * 1. If not even 1 fits, making the buffers fails. */
+ * 1. If not even 1 band fits, the allocation of the buffers will fail. */
 static void choose_slabs(cl_worker *w)
 {
     uint64_t fits = 1, most = w->s.bands;
@@ -201,6 +204,7 @@ static void choose_slabs(cl_worker *w)
 static tc_status make_tables(cl_worker *w, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
+    /* layers: the slices around a voter that its cone may cross */
     const size_t n_rows = voting_offset_rows(s), layers = 2 * (size_t)s->shape.reach[0] + 1;
     const ocl_need needs[] = {
         { B_SHAPE, sizeof s->shape, "the shape", &s->shape },
@@ -214,7 +218,7 @@ static tc_status make_tables(cl_worker *w, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* Allocates the buffers of planes: of the whole item, with the state's content, or of slabs. */
+/* Allocates the buffers of planes: for the whole item, with the state's content, or for slabs. */
 static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
@@ -243,8 +247,9 @@ static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
 }
 
 /* Sets the paces so that the first launch of each phase, before the device's speed is known, does
- * 2^15 units of work. A unit is the work on one row that the cone of one voter may cross; the other
- * phases' work is estimated in the same unit. cost[]: units of a pixel in each phase. */
+ * 2^15 units of work. A unit is the work for one voter and one of the rows that its cone may cross;
+ * the work of the other phases is estimated in the same unit. cost[]: units of a pixel; a peak of
+ * SUMS_PACE is taken to cost as much as a row of pixels. */
 static void set_paces(cl_worker *w)
 {
     const double first_units = 1 << 15;
@@ -259,7 +264,7 @@ static void set_paces(cl_worker *w)
                        item_rows(&w->s));
 }
 
-static tc_status open_parts(void *worker, const void *state, tc_err *err)
+static tc_status open_worker(void *worker, const void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     const an_work *const work = w->ocl.work;
@@ -283,7 +288,8 @@ static tc_status open_parts(void *worker, const void *state, tc_err *err)
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
-/* Makes the tables of a round's cones, and copies them to the device. */
+/* Makes the tables of a round's cones, and copies them to the device. Does nothing if the device
+ * has them. */
 static tc_status load_round(cl_worker *w, int round, tc_err *err)
 {
     if (w->round == round)
@@ -333,6 +339,7 @@ typedef struct row_box {
 /* Queues the three passes of the blur of a box. */
 static tc_status blur_box(cl_worker *w, voting_phase phase, row_box b, tc_err *err)
 {
+    /* row: index in the output buffer of the box's first row */
     const uint64_t n = b.y1 - b.y0, row = b.z0 * w->s.ny + b.y0 - w->out_rows.first,
                    half = (uint64_t)w->s.shape.taps[1];
     const int in = plane_in(w, phase), out = plane_out(w, phase);
@@ -349,6 +356,8 @@ static tc_status blur_box(cl_worker *w, voting_phase phase, row_box b, tc_err *e
                      OCL_HELD(w, out), OCL_UINT(row));
 }
 
+/* Queues voting for the pixels of a box. A work-group computes a tile: SEGMENT pixels of
+ * w->tile_rows rows. */
 static tc_status vote_box(cl_worker *w, row_box b, tc_err *err)
 {
     const size_t segments = (w->s.nx + SEGMENT - 1) / SEGMENT,
@@ -389,10 +398,10 @@ static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err
 {
     const size_t most =
         w->ocl.kernel[TURN].max_group < w->group ? w->ocl.kernel[TURN].max_group : w->group;
-    const size_t along = (most < TURN_GROUP ? most : TURN_GROUP) / ALONG;
-    const ocl_grid grid = { { ocl_round_up(w->s.nx, ALONG),
-                              ocl_round_up((size_t)(end - row), along), 1 },
-                            { ALONG, along, 1 },
+    const size_t group_rows = (most < TURN_GROUP ? most : TURN_GROUP) / TURN_COLUMNS;
+    const ocl_grid grid = { { ocl_round_up(w->s.nx, TURN_COLUMNS),
+                              ocl_round_up((size_t)(end - row), group_rows), 1 },
+                            { TURN_COLUMNS, group_rows, 1 },
                             { 0 } };
     const int in = plane_in(w, VOTING_TURN), out = plane_out(w, VOTING_TURN);
 
@@ -402,6 +411,7 @@ static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err
                      OCL_UINT(w->out_rows.first));
 }
 
+/* Queues the launches of a phase for rows [row, end). */
 static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end,
                             tc_err *err)
 {
@@ -419,7 +429,7 @@ static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
 
 /* --- slabs ----------------------------------------------------------------------------------- */
 
-/* Copies the slab that begins with band `band` to the device: the rows that the phase reads, and
+/* Copies the slab that begins with band `band` to the device: the rows that the phase reads and,
  * for VOTING_TURN, which changes voters in place, also the rows that it writes. */
 static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void *state,
                            tc_err *err)
@@ -465,8 +475,8 @@ static tc_status store_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
 /* The end of the band that contains a row; if a band begins with the row, the row itself. */
 static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
 {
-    const uint64_t y = row % s->ny, past = y % s->band_rows;
-    const uint64_t end = past == 0 ? y : y - past + s->band_rows;
+    const uint64_t y = row % s->ny, rows_done = y % s->band_rows;
+    const uint64_t end = rows_done == 0 ? y : y - rows_done + s->band_rows;
 
     return row - y + (end < s->ny ? end : s->ny);
 }
@@ -523,8 +533,8 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     return w->done == s->chunks ? TC_OK : TC_MORE;
 }
 
-/* Copies the planes to the state as far as they have been written. The rest of the state still
- * contains its initial zeros. */
+/* Copies the planes to the state as far as they have been written: first B_VOTES by the blur, then
+ * B_VOTERS. The rest of the state still contains its initial zeros. */
 static tc_status cl_sync(void *worker, void *state, tc_err *err)
 {
     cl_worker *const w = worker;
@@ -568,7 +578,7 @@ static tc_status end_peak_launch(cl_worker *w, tc_status status, int pace, uint6
     return tc_ask(w->ocl.work->poll, err);
 }
 
-/* Finds all peaks, in any order. Sets *n to their number; if that is more than room_for_peaks,
+/* Finds all peaks, in any order. Sets *n to the number of peaks; if it exceeds room_for_peaks,
  * *peaks stays empty. */
 static tc_status find_peaks(cl_worker *w, voting_peaks *peaks, uint64_t *n, tc_err *err)
 {
@@ -596,9 +606,11 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *peaks, uint64_t *n, tc_e
                         ? tc_no_memory(err, "the peaks")
                         : ocl_get(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err));
     for (; peaks->n < count; peaks->n++) {
-        const listed_peak *const l = &list[peaks->n];
+        const listed_peak *const found = &list[peaks->n];
 
-        peaks->list[peaks->n] = (voting_peak){ l->score, l->z, l->y, l->x, { l->z, l->y, l->x } };
+        peaks->list[peaks->n] = (voting_peak){
+            found->score, found->z, found->y, found->x, { found->z, found->y, found->x }
+        };
     }
     return TC_OK;
 }
@@ -669,8 +681,9 @@ static tc_status output_points(cl_worker *w, voting_peaks *peaks, size_t item_in
     return voting_add_points(work, w->s.radius, item_index, peaks, out, err);
 }
 
-/* Returns TC_MORE, so that the caller makes the result from the state, if there are more peaks than
- * room for them, as in noisy images, or if the item does not fit the device. */
+/* Makes the result on the device. Returns TC_MORE if the caller must make it from the state
+ * instead: if there are more peaks than room_for_peaks, as in noisy images, or the item does not
+ * fit the device. */
 static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_output *out,
                            tc_err *err)
 {
@@ -686,7 +699,7 @@ static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_outp
     return status;
 }
 
-static const ocl_launcher launcher = { "voting", sizeof(cl_worker), open_parts, free_worker };
+static const ocl_launcher launcher = { "voting", sizeof(cl_worker), open_worker, free_worker };
 
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {

@@ -29,13 +29,13 @@ tc_status ocl_buffer_new(ocl_device *device, size_t bytes, const char *what, ocl
     if (bytes > device->memory_limit - device->memory_used)
         return tc_fail(err, TC_TOO_LARGE,
                        "%s: %.1f MiB for %s are too much: %.1f of the %.1f MiB that this program "
-                       "allows itself are in use",
+                       "may use are in use",
                        device->info.name, (double)bytes * mib, what,
                        (double)device->memory_used * mib, (double)device->memory_limit * mib);
     cl_mem memory =
         device->api.clCreateBuffer(device->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (memory == NULL || code != CL_SUCCESS)
-        return tc_fail(err, TC_DEVICE, "%s: no %.1f MiB of device memory for %s: %s",
+        return tc_fail(err, TC_DEVICE, "%s: cannot allocate %.1f MiB of device memory for %s: %s",
                        device->info.name, (double)bytes * mib, what, ocl_error_name(code));
     device->memory_used += bytes;
     buffer->memory = memory;
@@ -52,10 +52,12 @@ void ocl_buffer_free(ocl_device *device, ocl_buffer *buffer)
     memset(buffer, 0, sizeof *buffer);
 }
 
+/* Checks that bytes [offset, offset + bytes) are inside the buffer. */
 static tc_status check_range(const ocl_buffer *buffer, size_t offset, size_t bytes, tc_err *err)
 {
     if (buffer->memory == NULL || offset > buffer->bytes || bytes > buffer->bytes - offset)
-        return tc_fail(err, TC_INTERNAL, "bytes %zu to %zu+%zu of a device buffer of %zu", offset,
+        return tc_fail(err, TC_INTERNAL,
+                       "bytes %zu to %zu+%zu are not inside a device buffer of %zu bytes", offset,
                        offset, bytes, buffer->bytes);
     return TC_OK;
 }
@@ -74,7 +76,7 @@ static tc_status copy_bytes(ocl_device *device, const ocl_buffer *buffer, size_t
     if (status != TC_OK || bytes == 0)
         return status;
     const double start = ocl_clock_ms();
-    if (ocl_stages(device, bytes))
+    if (ocl_stages(device, bytes)) /* whether to copy through the staging buffer */
         status = from != NULL ? ocl_staged_write(device, buffer->memory, offset, from, bytes, err)
                               : ocl_staged_read(device, buffer->memory, offset, to, bytes, err);
     else if (from != NULL)
@@ -153,6 +155,8 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
         size_t items = 1;
         for (cl_uint i = 0; local != NULL && i < dimensions; i++)
             items *= local[i];
+        /* The caller may try again with work-groups of the size that the driver reports as this
+         * kernel's maximum. */
         if (items > kernel->max_group)
             device->group_limit = kernel->max_group;
         return tc_fail(err, TC_DEVICE, "%s: launch of kernel %s: %s", device->info.name,
@@ -165,10 +169,10 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
     return TC_OK;
 }
 
-/* Sleeps until the event is complete or nearly so. Returns early on an error, which the following
- * clWaitForEvents reports, and if the event takes much longer than expected: the guard (guard.h)
- * can only detect a single call that does not return, such as clWaitForEvents, not an endless
- * sequence of the short calls made here. */
+/* Sleeps until the event is complete. Returns early on an error, which the clWaitForEvents that
+ * follows reports. Also returns early if the event takes much longer than expected: a hanging
+ * driver is detected (guard.h) only while a single call, such as clWaitForEvents, does not return,
+ * not during the short calls made here. */
 static void sleep_until_done(ocl_device *device, cl_event event, double expected_ms)
 {
     const double poll = 0.2e-3; /* seconds */
@@ -176,7 +180,7 @@ static void sleep_until_done(ocl_device *device, cl_event event, double expected
     cl_int state = CL_QUEUED;
     if (device->api.clFlush(device->queue) != CL_SUCCESS)
         return;
-    tc_background_allow(device->background);
+    tc_background_allow(device->background); /* other threads may use this one's processor core */
     os_sleep(expected_ms < 100 ? expected_ms * 0.75e-3 : 75e-3);
     while (device->api.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
                                       &state, NULL) == CL_SUCCESS &&
@@ -211,7 +215,7 @@ tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_m
     *ms = 0;
     if (batch->first == NULL)
         return TC_OK;
-    if (batch->more) {
+    if (batch->more) { /* there are launches after the first; they have no events */
         const cl_int code =
             device->api.clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &batch->last);
         if (code != CL_SUCCESS) {
@@ -246,11 +250,11 @@ void ocl_batch_drop(ocl_device *device, ocl_batch *batch)
 size_t ocl_round_up(size_t n, size_t multiple)
 {
     assert(multiple >= 1);
-    const size_t more = n % multiple;
-    return more == 0 ? n : n + (multiple - more);
+    const size_t remainder = n % multiple;
+    return remainder == 0 ? n : n + (multiple - remainder);
 }
 
-/* --- pace ------------------------------------------------------------------------------------ */
+/* --- pace: amounts of work per launch, in the caller's unit ---------------------------------- */
 
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most)
 {
@@ -271,9 +275,11 @@ uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left)
     return left < pace->now ? left : pace->now;
 }
 
+/* pace->now is the amount of work of the next launch. */
 void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
 {
-    /* Aims a little below the target, because the times of launches of equal work vary. */
+    /* Launches shall take a little less than the target, because the times of launches of equal
+     * work vary. */
     const double aim = 0.8 * pace->target_ms;
     const uint64_t before = pace->now;
     pace->last_ms = ms;
@@ -284,9 +290,10 @@ void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
         if (fitting < pace->now)
             pace->now = fitting > 0 ? fitting : 1;
     } else if (work >= pace->now && ms < aim) {
-        const uint64_t times = pace->even_units && ms * 8 <= aim ? 4 : 2;
-        const uint64_t limit = pace->now <= pace->most / times ? pace->now * times : pace->most;
-        /* If ms is at most aim / 2, the limit applies; otherwise aim / ms is less than 2. */
+        /* The amount at most doubles. It at most quadruples if all units of work take equally long,
+         * and a launch of four times the work should take no more than aim / 2. */
+        const uint64_t factor = pace->even_units && ms * 8 <= aim ? 4 : 2;
+        const uint64_t limit = pace->now <= pace->most / factor ? pace->now * factor : pace->most;
         const uint64_t fits = ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));
         pace->now = fits < limit ? (fits > pace->now ? fits : pace->now) : limit;
     }

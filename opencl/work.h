@@ -41,7 +41,7 @@ tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, 
  * once per launch (kernels clear their own accumulators). */
 tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err);
 /* Oclgrind's --uninitialized wrongly reports buffers that the host writes in parts (with an offset,
- * or by clEnqueueFillBuffer); buffers that are written whole, or only by kernels, are fine. */
+ * or by clEnqueueFillBuffer), but not buffers that are written whole, or by kernels alone. */
 
 /* --- launches -------------------------------------------------------------------------------- */
 
@@ -51,7 +51,7 @@ typedef struct ocl_kernel {
     const char *name;     /* not owned */
     size_t max_group;     /* the most work-items of a work-group of this kernel */
     size_t multiple;      /* a work-group's size should be a multiple of this (warp, wavefront) */
-    cl_ulong local_bytes; /* local memory that it uses, without that of its arguments */
+    cl_ulong local_bytes; /* local memory that the kernel itself declares, without its arguments */
 } ocl_kernel;
 
 /* A kernel's argument: the size and address of a value, or NULL and the size of local memory. */
@@ -59,6 +59,7 @@ typedef struct ocl_arg {
     size_t bytes;
     const void *value;
 } ocl_arg;
+/* Initialisers of an ocl_arg: a variable, a buffer, or `size` bytes of local memory. */
 #define OCL_ARG(variable) { sizeof(variable), &(variable) }
 #define OCL_BUFFER(buffer) { sizeof(cl_mem), &(buffer).memory }
 #define OCL_LOCAL(size) { (size), NULL }
@@ -70,10 +71,9 @@ tc_status ocl_set_arg(ocl_device *device, const ocl_kernel *kernel, size_t index
 tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_arg *args,
                        size_t count, tc_err *err);
 
-/* Launches that are timed together, from the start of the first to the end of the last. Only the
- * first launch has an event; waiting for the batch queues a marker with a second event. With some
- * drivers an event takes as long as a short kernel, so not every launch has one. A zeroed batch is
- * empty. */
+/* Launches that are timed together, from the start of the first to the end of the last. With some
+ * drivers an event takes as long as a short kernel, so only the first launch has an event; waiting
+ * for the batch queues a marker with a second event. A zeroed batch is empty. */
 typedef struct ocl_batch {
     cl_event first, last;
     double queued_ms; /* ocl_clock_ms when the first launch was queued */
@@ -117,15 +117,16 @@ typedef struct ocl_pace {
     double target_ms;
     uint64_t now;    /* the amount of work of the next launch */
     uint64_t most;   /* the most that `now` may become */
-    double last_ms;  /* the time of the last launch, as expected_ms of ocl_batch_wait */
+    double last_ms;  /* the duration of the last launch, which the next is expected to take too */
     double first;    /* the first guess of `now`, which may be less than 1 */
     double *growth;  /* receives now / first whenever `now` changes; NULL if that is not recorded */
     bool even_units; /* all units of work take about equally long, so `now` may become four times as
                         large at once (ocl_pace_took) */
 } ocl_pace;
 
-/* Sets `now` to `first`, but to at least 1 and at most `most`. `first` should be the work of about
- * two milliseconds on the slowest device, since this device's speed is not known yet. */
+/* Initialises the pace for launches of about target_ms. Sets `now` to `first`, but to at least 1
+ * and at most `most`. This device's speed is not known yet, so `first` should be the work that the
+ * slowest device does in about two milliseconds. */
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most);
 /* The work of the next launch, where `left` is the work that remains: at least 1 unless left is
  * 0. */

@@ -9,14 +9,14 @@
  *     enum { K_MASK, KERNELS };
  *     typedef struct cl_worker { ocl_worker ocl; ... } cl_worker;
  *
- *     static const ocl_launcher launcher = { "NAME", sizeof(cl_worker), open_parts, free_parts };
+ *     static const ocl_launcher launcher = { "NAME", sizeof(cl_worker), open_worker, free_worker };
  *     static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
  *     {
  *         return ocl_worker_open(&launcher, work, state, worker, err);
  *     }
  *     const an_backend ocl_NAME = { "opencl", cl_open, cl_step, cl_sync, ocl_worker_close };
  *
- * open_parts builds the kernels (ocl_build), sets the paces (ocl_pace_begin) and allocates the
+ * open_worker builds the kernels (ocl_build), sets the paces (ocl_pace_begin) and allocates the
  * buffers from a table (ocl_make_buffers). cl_step does as much work as its pace allows: it queues
  * launches (OCL_QUEUE), and calls ocl_end_launch, which waits for them, or drops the batch if
  * queuing failed:

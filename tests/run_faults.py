@@ -183,15 +183,14 @@ def test_foreign_files(place):
                "and no file changes", place.files())
 
     place.run_steps(2)
-    check_not_replaced("out.npz.checkpoint: is of another work unit than this: finish that first, "
-                       "give another "
-                       "-o, or --replace")
+    check_not_replaced("out.npz.checkpoint: is of another work unit than this: finish that job "
+                       "first, use another -o, or --replace")
     place.check_result("the interrupted run continues", place.run(env=env))
-    for content, words in ((place.expected, "is the result of another work unit than " +
-                            other.unit), (b"my thesis", "is no result of " + other.unit)):
+    for content, words in ((place.expected, "is the result of a work unit other than " +
+                            other.unit), (b"my thesis", "is not a result of " + other.unit)):
         with open(place.out, "wb") as f:
             f.write(content)
-        check_not_replaced("out.npz: already exists, and %s: give another -o, or --replace" %
+        check_not_replaced("out.npz: already exists, and %s: use another -o, or --replace" %
                            words)
     p = tap.run([*argv, "--replace"], env=env)
     tap.ok(p.returncode == DONE and place.bytes() == other.expected,

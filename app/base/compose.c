@@ -5,9 +5,10 @@
 
 #include "app/base/text.h"
 
-/* For each combining mark: pairs of the letter that it follows and of the composed character. */
+/* pairs: for each letter that composes with the mark, the letter and then the composed character.
+ */
 static const struct {
-    uint32_t mark;
+    uint32_t mark; /* a combining mark */
     const char *pairs;
 } compositions[] = {
     { 0x0300, "AÀEÈIÌNǸOÒUÙWẀYỲaàeèiìnǹoòuùwẁyỳÂẦÊỀÔỒÜǛâầêềôồüǜĂẰăằĒḔēḕŌṐōṑƠỜơờƯỪưừΑᾺΕῈΗῊΙῚ"
@@ -94,9 +95,12 @@ static const char *decode_next(const char *text, uint32_t *out)
 }
 
 /* Composes Korean (Hangul) letters into syllables, whose code points follow from those of their
- * letters. Returns 0 if a and b do not compose. */
+ * letters: a leading consonant and a vowel, or a syllable of two letters and a trailing consonant.
+ * There are 19 leading consonants, 21 vowels and 27 trailing consonants. Returns 0 if a and b do
+ * not compose. */
 static uint32_t compose_hangul(uint32_t a, uint32_t b)
 {
+    /* The code points of the first of each kind; TAIL stands for no trailing consonant. */
     enum { LEAD = 0x1100, VOWEL = 0x1161, TAIL = 0x11a7, SYLLABLE = 0xac00 };
     const uint32_t lead = a - LEAD, vowel = b - VOWEL, tail = b - TAIL, syllable = a - SYLLABLE;
     if (lead < 19 && vowel < 21)
@@ -126,6 +130,7 @@ static size_t encode_utf8(uint32_t c, char *out)
     const size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     for (size_t i = n; i > 1; i--, c >>= 6)
         out[i - 1] = (char)(0x80 | (c & 0x3f));
+    /* The first byte of 2, 3 or 4 begins with as many ones, then a zero: 0xc0, 0xe0 or 0xf0. */
     out[0] = (char)(n == 1 ? c : (0xf00u >> n & 0xff) | c);
     return n;
 }
@@ -137,6 +142,7 @@ void tc_compose(char *text)
     char *end = text, *begin_of_last = text;
     for (const char *text_at = text; *text_at != '\0';) {
         const size_t n = tc_decode_utf8(text_at, &c);
+        /* 0 if there is no previous character, or if the two do not compose. */
         const uint32_t composed = n > 1 && end > begin_of_last ? compose(last, c) : 0;
         if (composed != 0) {
             last = composed;

@@ -14,19 +14,20 @@
 #include "app/base/os.h"
 
 static struct {
-    tc_guard_act *_Atomic act; /* NULL: the guard is not active */
-    const char *_Atomic call;  /* the name of the library function being called; NULL: no call */
-    _Atomic bool is_work;      /* the current call waits for a launch */
+    tc_guard_act *_Atomic act; /* called when a fault occurs; NULL: the guard is not active */
+    const char *_Atomic call;  /* the name of the library function being called; NULL: none is */
+    _Atomic bool is_work;      /* the current call waits for a kernel launch to complete */
     _Atomic uint64_t calls;    /* number of calls of tc_guard_enter and tc_guard_leave */
-    _Atomic pthread_t caller;  /* the thread that makes the call */
-    tc_guard_ask *_Atomic ask; /* the argument of tc_guard_listen, or NULL */
-    tc_background *_Atomic background; /* the argument of tc_guard_listen, or NULL */
+    _Atomic pthread_t caller;  /* the thread that makes the current call */
+    tc_guard_ask *_Atomic ask; /* returns whether the program must be suspended; NULL: it never must
+                                  be */
+    tc_background *_Atomic background; /* threads to pause while it is suspended; may be NULL */
     _Atomic double suspend_after_ms;   /* a call that waits for a launch must last this long before
                                           `ask` is called */
-    _Atomic uint64_t polls; /* how often the main thread has asked the client (tc_guard_asked) */
-    atomic_flag has_fault;  /* a fault is being handled */
-    _Atomic pthread_t fault_thread; /* the thread that handles that fault */
-    pthread_t watcher;              /* runs watch_main_thread; valid if has_watcher */
+    _Atomic uint64_t polls;            /* number of calls of tc_guard_asked */
+    atomic_flag has_fault;             /* a fault is being handled */
+    _Atomic pthread_t fault_thread;    /* the thread that handles that fault */
+    pthread_t watcher;                 /* runs watch_main_thread; valid if has_watcher */
     bool has_watcher;
     pthread_mutex_t lock;
     tc_condition stop_signal; /* signalled when `stop` is set */
@@ -64,7 +65,7 @@ static void report_first_fault(const char *what, int number)
         else
             os_sleep(1);
     guard.fault_thread = pthread_self();
-    os_unblock_faults(); /* unblocks signals, so that a fault of act itself is noticed */
+    os_unblock_faults(); /* unblocks the signals of crashes, so that a crash of act is noticed */
     write_text(call != NULL ? call : "the OpenCL driver");
     write_text(what);
     if (number != 0) {
@@ -92,11 +93,11 @@ static void handle_exit(void)
         report_first_fault(" ended the program", 0);
 }
 
-/* Whether the program must be suspended while it is in a library call. (If it must end, `ask` ends
- * the process.) same_call: the call is the same as one tick ago. ms: duration of the call so far.
- * unpolled_ms: the time since the main thread last called tc_guard_asked, which is long while it
- * makes many short calls. */
-static bool is_to_suspend(bool same_call, unsigned ms, unsigned unpolled_ms)
+/* Whether the program must be suspended now, while it is in a library call; decided by `ask`, which
+ * polls the client. If the client wants the program to end, `ask` ends the process. same_call: the
+ * call is the same as one tick ago. ms: duration of the call so far. unpolled_ms: the time since
+ * the main thread last called tc_guard_asked, which is long while it makes many short calls. */
+static bool must_suspend(bool same_call, unsigned ms, unsigned unpolled_ms)
 {
     enum { LONGEST_UNPOLLED_MS = 3 * TC_GUARD_TICK_MS };
     tc_guard_ask *const ask = guard.ask;
@@ -135,10 +136,10 @@ static void *watch_main_thread(void *unused)
         const bool same_call = guard.call != NULL && now == last;
         ms = same_call ? ms : 0;
         unpolled_ms = polls == last_polls ? unpolled_ms + TC_GUARD_TICK_MS : 0;
-        const bool suspended = is_to_suspend(same_call, ms, unpolled_ms);
+        const bool suspended = must_suspend(same_call, ms, unpolled_ms);
         pause_background(&paused, suspended ? guard.background : NULL);
         if (suspended)
-            os_pause_thread(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS);
+            os_pause_thread(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS); /* for 90% of a tick */
         else if (same_call)
             ms += TC_GUARD_TICK_MS;
         last = now;
@@ -217,7 +218,7 @@ void tc_guard_leave(void)
     assert(guard.call != NULL);
     guard.call = NULL;
     guard.calls++;
-    fesetenv(FE_DFL_ENV);
+    fesetenv(FE_DFL_ENV); /* the library may have changed the rounding or flush-to-zero mode */
 }
 
 /* The `act` of the guard during tc_guard_exit. */
@@ -231,6 +232,8 @@ void tc_guard_exit(int code)
 {
     tc_err ignored;
 
+    /* Exit handlers of the library run inside a guarded call, so that a crash or hang of one still
+     * ends the process with `code`. */
     guard.is_exiting = true;
     guard.exit_code = code;
     if (guard.has_exit_handler && tc_guard_up(exit_quietly, &ignored) == TC_OK)

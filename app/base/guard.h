@@ -22,10 +22,10 @@ enum {
         50 /* the time between two checks of the call by the second thread, in milliseconds */
 };
 
-/* Handles a fault; must not return. how: a sentence such as "clFinish crashed (signal 11)", valid
- * until the process ends. It is called in a signal handler, in an exit handler or in another
- * thread, while the library may be in any state, so it may use only functions that are safe in a
- * signal handler. */
+/* Handles a fault by ending the process; must not return. how: a sentence such as "clFinish crashed
+ * (signal 11)", valid until the process ends. It is called in a signal handler, in an exit handler
+ * or in another thread, while the library may be in any state, so it may use only functions that
+ * are safe in a signal handler. */
 typedef void tc_guard_act(const char *how);
 
 /* Activates the guard: from now on a fault calls act. TC_NO_MEMORY: the second thread or the exit
@@ -34,25 +34,27 @@ tc_status tc_guard_up(tc_guard_act *act, tc_err *err);
 /* Installs the guard's signal handlers again, as the library may have replaced them. Does nothing
  * unless the guard is active. */
 void tc_guard_again(void);
-/* Asks the client, in place of the main thread, whether the program must be suspended or must end;
- * ends the process in the latter case. Called in another thread about every TC_GUARD_TICK_MS while
- * one library call lasts longer than that, or while many short calls keep the main thread from
- * asking by itself (tc_guard_asked). Returns true if the program must be suspended: then the main
- * thread is stopped for nine tenths of the time. It is not stopped all the time, as it may hold a
- * lock that other threads wait for. */
+/* Asks the BOINC client, in place of the main thread, whether the program must be suspended or must
+ * end. Ends the process if it must end; returns true if it must be suspended. The guard's thread
+ * calls this about every TC_GUARD_TICK_MS while one library call lasts longer than that, or while
+ * many short calls keep the main thread from asking the client itself (tc_guard_asked). While the
+ * result is true, the guard stops the main thread for nine tenths of the time, not all the time, as
+ * the main thread may hold a lock that other threads wait for. */
 typedef bool tc_guard_ask(void);
-/* From now on `ask` is called as described above, until tc_guard_down. Does nothing unless the
- * guard is active. background: threads that are paused while the program is suspended; may be NULL.
- * launch_ms: the usual duration of a launch. During a call that waits for a launch (is_work), `ask`
- * is not called before twice this time, since ending the process would lose the launch's work. */
+/* Sets the function that the guard calls as described above, until tc_guard_down. Does nothing
+ * unless the guard is active. background: threads that are paused while the program is suspended;
+ * may be NULL. launch_ms: the usual duration of a launch. During a call that waits for a launch
+ * (is_work), `ask` is not called before twice this time, since ending the process would lose the
+ * launch's work. */
 void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms);
 /* Records that the main thread has just asked the client itself. */
 void tc_guard_asked(void);
 /* Deactivates the guard: from now on a fault ends the process as it would without a guard. */
 void tc_guard_down(void);
 
-/* Enclose every call into the library. call: its name, a string constant. is_work: the call waits
- * for a launch, so it does a part of the job's work. tc_guard_leave also resets this thread's
+/* These two enclose every call into the library. call: the name of the library's function, a string
+ * constant. is_work: the call waits for a launch, so it does a part of the job's work.
+ * tc_guard_leave also resets this thread's
  * floating-point environment to the default: a driver that was linked with -ffast-math changes it.
  */
 void tc_guard_enter(const char *call, bool is_work);

@@ -22,7 +22,7 @@ typedef enum os_access {
     OS_READ,    /* an existing file for reading; does not wait for the writer of a pipe */
     OS_NEW,     /* a new file for writing; EEXIST if the name exists */
     OS_OVER,    /* for writing; created, or emptied if it exists */
-    OS_PRIVATE, /* the same as OS_OVER, but a created file is accessible only to this user */
+    OS_PRIVATE, /* like OS_OVER, but only this user can access a file that is created */
     OS_KEEP,    /* for reading and writing; created if missing, its content kept */
     OS_APPEND   /* for writing at the end; created if missing */
 } os_access;
@@ -51,9 +51,9 @@ bool os_lock(int fd);
 bool os_replace(const char *from, const char *to);
 enum { OS_VERSION_TEXT = 128 }; /* bytes of the text that os_file_version writes */
 /* Writes a text without spaces that differs after the content of the open file has changed: device,
- * inode, size, and the times of the last changes of content and inode, in nanoseconds. false: the
- * file has changed within the last seconds, so that a further change might leave the same times; or
- * there are no such numbers. */
+ * inode, size, and the times of the last changes of content and inode, in nanoseconds. Returns
+ * false if the file has changed within the last seconds, so that a further change might leave the
+ * same times, or if the system has no such numbers. */
 bool os_file_version(int fd, char text[OS_VERSION_TEXT]);
 /* Whether both names refer to the same existing file. */
 bool os_same_file(const char *a, const char *b);
@@ -68,8 +68,10 @@ os_kind os_kind_of_link(const char *path);
 
 /* --- names and folders ----------------------------------------------------------------------- */
 
-/* The last part of a path; "" where it ends in a separator. */
+/* Returns the last part of a path, the part after the last separator; "" if the path ends in a
+ * separator. */
 const char *os_last_part(const char *path);
+/* Whether c separates the parts of a path. */
 bool os_is_separator(char c);
 /* Returns the absolute path, which the caller frees; NULL (errno) on an error. */
 char *os_full_path(const char *path);
@@ -82,8 +84,9 @@ bool os_folder_takes_files(const char *path);
 /* Called for an entry of a folder, except "." and "..". may_be_folder: false if the entry is known
  * not to be a folder. A result other than 0 ends the list. */
 typedef int os_entry(void *user, const char *name, bool may_be_folder);
-/* Calls `each` for every entry, in no particular order. Returns its last result, or -1 (errno) if
- * the folder could not be read. each: NULL only checks that the folder can be opened. */
+/* Calls `each` for every entry of the folder, in no particular order. Returns the last result of
+ * `each`, or -1 (errno) if the folder could not be read. If `each` is NULL, only checks that the
+ * folder can be opened. */
 int os_list(const char *folder, os_entry *each, void *user);
 
 /* Removes the folder `name` in `parent`, and the files in it, if this user owns it and it was last
@@ -98,8 +101,8 @@ void os_begin(void);
 /* Ends the process immediately: runs no exit handlers, neither the program's nor a library's, and
  * flushes nothing. Safe in a signal handler. */
 void os_exit_now(int code) __attribute__((noreturn));
-/* From now on calls stop(number), in a signal handler, when a person or the system's shutdown asks
- * the program to end. number: the signal's number. After stop has called signal(number, SIG_DFL),
+/* From now on stop(number) is called, in a signal handler, when a person or the system's shutdown
+ * asks the program to end. number: the signal's number. If `stop` calls signal(number, SIG_DFL),
  * the next such signal ends the process. */
 void os_on_stop(void (*stop)(int number));
 /* Ends the process by the signal `number` on systems where the parent process can distinguish this
@@ -160,10 +163,10 @@ unsigned os_confines(void);
 /* A signal's name for messages; never NULL. */
 const char *os_signal_name(int number);
 
-/* From now on calls caught(number), in the thread with the fault, for the signals of faults: a bad
- * address, an illegal instruction, abort(). If `caught` returns, the process ends as it would have
- * without it. Another call of this function installs the handlers again, if a library has replaced
- * them. */
+/* From now on caught(number) is called for the signals of faults (a bad address, an illegal
+ * instruction, abort()), in the thread with the fault. If `caught` returns, the process ends as it
+ * would have without it. Another call of this function installs the handlers again, in case a
+ * library has replaced them. */
 void os_catch_faults(void (*caught)(int number));
 /* Unblocks the signals of this thread, which os_thread has blocked, so that a fault in it is
  * caught. */

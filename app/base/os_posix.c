@@ -80,14 +80,14 @@ bool os_write_out(int fd, uint64_t from, uint64_t to)
                     SYNC_FILE_RANGE_WRITE) == 0) ||
            errno == ENOSYS || errno == EPERM || errno == EINVAL || errno == ESPIPE;
 #else
-    return from >> 22 == to >> 22 || os_sync(fd);
+    return from >> 22 == to >> 22 || os_sync(fd); /* syncs once every 4 MiB */
 #endif
 }
 
 bool os_reserve(int fd, uint64_t size)
 {
-#ifdef SYS_fallocate /* a direct call, as the C library declares fallocate only with _GNU_SOURCE \
-                      */
+#ifdef SYS_fallocate
+    /* A direct system call, as the C library declares fallocate only with _GNU_SOURCE. */
     return syscall(SYS_fallocate, fd, FALLOC_FL_KEEP_SIZE, (off_t)0, (off_t)size) == 0;
 #else
     (void)fd;
@@ -118,6 +118,7 @@ bool os_replace(const char *from, const char *to)
     return true;
 }
 
+/* Whether both describe the same file. */
 static bool is_same(const struct stat *a, const struct stat *b)
 {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
@@ -148,7 +149,9 @@ bool os_still_named(const char *path, int fd)
 
 bool os_file_version(int fd, char text[OS_VERSION_TEXT])
 {
-    enum { SETTLED = 3 }; /* seconds; file systems store times in steps of up to two seconds */
+    /* Seconds after a change until a further change certainly gets another time: file systems store
+     * times in steps of up to two seconds. */
+    enum { SETTLED = 3 };
     struct stat info;
     struct timespec now;
 
@@ -258,8 +261,8 @@ void os_begin(void)
     } while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
-    signal(SIGXFSZ, SIG_IGN);
-    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* writing beyond the limit on file sizes fails with EFBIG */
+    signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe fails with EPIPE */
 #ifdef __GLIBC__
     /* By default glibc keeps ever larger freed blocks for later, and calloc (os_zeroed) has to
      * clear these; memory that is new from the kernel is already zero. */
@@ -289,9 +292,10 @@ void os_end_as_stopped(int number)
     raise(number);
 }
 
+/* The command line and environment of os_restart. */
 static struct {
-    char **argv, **envp; /* copies for os_restart; the last element of envp before NULL is `note` */
-    char note[512];      /* the environment variable of os_restart, as VARIABLE=VALUE */
+    char **argv, **envp; /* the last element of envp before NULL is `note` */
+    char note[512];      /* the environment variable that os_restart sets, as VARIABLE=VALUE */
 } start_copy;
 
 bool os_keep_start(char **argv, const char *variable)
@@ -303,9 +307,9 @@ bool os_keep_start(char **argv, const char *variable)
         words++;
     while (environ[n] != NULL)
         n++;
-    start_copy.argv =
-        calloc(words + 1, sizeof *start_copy.argv); /* a copy, as tc_read_options reorders argv */
-    start_copy.envp = calloc(n + 2, sizeof *start_copy.envp);
+    /* argv is copied, as tc_read_options will reorder it. */
+    start_copy.argv = calloc(words + 1, sizeof *start_copy.argv);
+    start_copy.envp = calloc(n + 2, sizeof *start_copy.envp); /* 2 more: `note` and NULL */
     if (start_copy.argv == NULL || start_copy.envp == NULL)
         return false;
     for (size_t i = 0; i < words; i++)
@@ -358,7 +362,7 @@ typedef struct stream {
     size_t left; /* the number of bytes that may still be copied; more are dropped */
 } stream;
 
-enum { STREAMS = 2 };           /* standard output, standard error */
+enum { STREAMS = 2 };           /* number of streams: standard output and standard error */
 enum { STREAM_MOST = 1 << 18 }; /* the most bytes of one stream that are copied */
 
 static void close_end(int *end)
@@ -369,7 +373,8 @@ static void close_end(int *end)
 }
 
 /* Called in the child process: makes the pipes its standard streams, and closes all other
- * descriptors. empty: the read end of the pipe that becomes standard input. */
+ * descriptors. empty: the read end of the pipe that becomes standard input, and has no writer.
+ * Returns false on an error. */
 static bool use_streams(int empty, const stream *streams)
 {
     bool good = dup2(empty, STDIN_FILENO) >= 0;
@@ -413,9 +418,9 @@ static void copy_streams(stream *streams)
     }
 }
 
-/* Makes the kernel kill this process when its parent ends, even if the parent is killed (only on
- * Linux; on other systems this process continues). Returns false if the parent has already ended.
- */
+/* On Linux, makes the kernel kill this process when its parent process ends, even if the parent is
+ * killed. On other systems this process would continue. Returns false if the parent has already
+ * ended. */
 static bool die_with_parent(pid_t parent)
 {
 #ifdef __linux__
@@ -435,7 +440,7 @@ int os_run_child(int (*work)(void *user), void *user, int *ended_by)
     fflush(stdout);
     if (pipe(empty) == 0 && pipe(streams[0].ends) == 0 && pipe(streams[1].ends) == 0)
         child = fork();
-    error = errno;
+    error = errno; /* of pipe or fork, for the caller */
     if (child == 0)
         exit(die_with_parent(parent) && use_streams(empty[0], streams) ? work(user) : EXIT_FAILURE);
     close_end(&empty[0]);
@@ -468,6 +473,7 @@ int os_run_program(char *const *words, int *ended_by)
     size_t at;
     int error;
 
+    /* Replaces the last part of this program's path by words[0]. */
     path[n > 0 ? n : 0] = '\0';
     at = (size_t)(os_last_part(path) - path);
     snprintf(path + at, sizeof path - at, "%s", words[0]);
@@ -502,9 +508,9 @@ const char *os_signal_name(int number)
     return strsignal(number);
 }
 
-static void (*on_fault)(int number);
+static void (*on_fault)(int number); /* the argument of os_catch_faults */
 
-/* A signal handler that calls on_fault, and if that returns ends the process by the signal. */
+/* A signal handler that calls on_fault, and if on_fault returns ends the process by the signal. */
 static void handle_fault_signal(int number)
 {
     on_fault(number);
@@ -560,9 +566,9 @@ void os_pause_thread(pthread_t thread, double seconds)
 
 bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
 {
-    /* Analyses use up to 24 KiB of the stack. It is smaller than a huge page (2 MiB): where the
-     * system uses huge pages automatically, a larger stack would take a whole one from the start.
-     */
+    /* The size of the stack in bytes; analyses use up to 24 KiB of it. It is less than a huge page
+     * (2 MiB): where the system uses huge pages automatically, a larger stack would occupy a whole
+     * huge page from the start. */
     const size_t stack = (size_t)1 << 20;
     pthread_attr_t attributes;
     sigset_t all, before;
@@ -621,8 +627,8 @@ size_t os_terminal_columns(void)
 }
 
 #ifdef MADV_HUGEPAGE
-/* Allocates zeroed memory that begins at the start of a huge page. If it began elsewhere in a huge
- * page, the number of huge pages that it occupies, and so the peak memory, would vary. */
+/* Allocates zeroed memory that begins at the start of a huge page: otherwise the number of huge
+ * pages that it occupies, and so the peak memory, would vary. */
 static void *zeroed_huge_pages(size_t bytes)
 {
     const size_t huge = (size_t)2 << 20, page = (size_t)sysconf(_SC_PAGESIZE),

@@ -57,6 +57,7 @@ static bool fail_with(DWORD error)
     return false;
 }
 
+/* Returns the Windows handle of a descriptor. */
 static HANDLE handle_of(int fd)
 {
     return (HANDLE)_get_osfhandle(fd); /* NOLINT(performance-no-int-to-ptr) */
@@ -139,7 +140,7 @@ bool os_sync(int fd)
 bool os_write_out(int fd, uint64_t from, uint64_t to)
 {
     assert(from <= to);
-    return from >> 22 == to >> 22 || os_sync(fd);
+    return from >> 22 == to >> 22 || os_sync(fd); /* syncs once every 4 MiB */
 }
 
 bool os_reserve(int fd, uint64_t size)
@@ -178,7 +179,7 @@ enum {
 static bool replace_open_file(const char *from, const char *to)
 {
     rename_info *const info = calloc(1, sizeof *info);
-    WCHAR *const wide = calloc(32768, sizeof *wide);
+    WCHAR *const wide = calloc(32768, sizeof *wide); /* `to` in UTF-16 */
     bool done = false;
 
     if (info != NULL && wide != NULL && MultiByteToWideChar(CP_UTF8, 0, to, -1, wide, 32768) > 0) {
@@ -226,6 +227,7 @@ static bool identify(HANDLE file, BY_HANDLE_FILE_INFORMATION *info)
     return file != INVALID_HANDLE_VALUE && GetFileInformationByHandle(file, info);
 }
 
+/* Does the same for the file at `path`. flags: further flags of CreateFile. */
 static bool identify_path(const char *path, DWORD flags, BY_HANDLE_FILE_INFORMATION *info)
 {
     const HANDLE file = CreateFileA(path, 0, SHARE_ALL, NULL, OPEN_EXISTING,
@@ -237,6 +239,7 @@ static bool identify_path(const char *path, DWORD flags, BY_HANDLE_FILE_INFORMAT
     return identified;
 }
 
+/* Whether both describe the same file. */
 static bool is_same(const BY_HANDLE_FILE_INFORMATION *a, const BY_HANDLE_FILE_INFORMATION *b)
 {
     return a->dwVolumeSerialNumber == b->dwVolumeSerialNumber &&
@@ -320,6 +323,7 @@ bool os_make_private_folder(const char *path)
     return os_make_folder(path);
 }
 
+/* An os_entry: removes the file `name` in the folder. */
 static int remove_file_of(void *folder, const char *name, bool may_be_folder)
 {
     char path[2 * MAX_PATH];
@@ -383,17 +387,17 @@ void os_exit_now(int code)
         Sleep(INFINITE);
 }
 
-static void (*on_stop)(int number);
+static void (*on_stop)(int number); /* the argument of os_on_stop */
 
 /* Windows calls this function in a new thread. For events other than Ctrl-C and Ctrl-Break (a
  * closed console, logging off, shutting down) Windows kills the process when the function returns,
  * or after some seconds; so the function waits instead of returning. */
 static BOOL WINAPI handle_stop(DWORD event)
 {
-    static LONG times; /* number of events; the second one ends the process */
+    static LONG n_events;
 
-    if (InterlockedIncrement(&times) > 1)
-        return FALSE;
+    if (InterlockedIncrement(&n_events) > 1)
+        return FALSE; /* from the second event on, Windows ends the process */
     on_stop(SIGINT);
     if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT)
         Sleep(INFINITE);
@@ -413,7 +417,7 @@ void os_end_as_stopped(int number)
     (void)number;
 }
 
-static const char *restart_variable;
+static const char *restart_variable; /* the environment variable that os_restart sets */
 
 bool os_keep_start(char **argv, const char *variable)
 {
@@ -458,9 +462,9 @@ void os_limit_files(uint64_t bytes)
     (void)bytes;
 }
 
-/* Appends a word to a command line, quoted so that the new program's C library splits the line into
- * the same words: a backslash is put before each quote and before each backslash that precedes a
- * quote. */
+/* Appends a word to a command line of `size` bytes at most, quoted so that the new program's C
+ * library splits the line into the same words: a backslash is put before each quote, and before
+ * each backslash of a sequence that precedes a quote or the word's end. */
 static void add_word(char *line, size_t size, const char *word)
 {
     size_t n = strlen(line);
@@ -471,7 +475,7 @@ static void add_word(char *line, size_t size, const char *word)
         line[n++] = ' ';
     line[n++] = '"';
     for (; *word != '\0'; word++) {
-        const char next_char = word[strspn(word, "\\")];
+        const char next_char = word[strspn(word, "\\")]; /* after a sequence of backslashes */
 
         if (*word == '"' || (*word == '\\' && (next_char == '"' || next_char == '\0')))
             line[n++] = '\\';
@@ -523,7 +527,7 @@ const char *os_signal_name(int number)
     return "a fault";
 }
 
-static void (*on_fault)(int number);
+static void (*on_fault)(int number); /* the argument of os_catch_faults */
 
 /* Windows calls this function for exceptions that no code has handled, so not for exceptions that a
  * driver throws and catches itself. */
@@ -554,8 +558,8 @@ void os_unblock_faults(void)
 {
 }
 
-/* Suspends the thread for `seconds`. Meanwhile it calls no function that may need a lock which the
- * suspended thread holds. */
+/* Between SuspendThread and ResumeThread, no function may be called that needs a lock, as the
+ * suspended thread may hold it. */
 void os_pause_thread(pthread_t thread, double seconds)
 {
     assert(seconds >= 0 && seconds < 1);

@@ -10,6 +10,7 @@
 size_t tc_decode_utf8(const char *text, uint32_t *out)
 {
     assert(text[0] != '\0');
+    /* [n]: the least code point that needs n bytes; a lesser one in n bytes is an overlong form. */
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const unsigned char *const p = (const unsigned char *)text;
     if (p[0] < 0x80) {
@@ -54,23 +55,23 @@ static bool controls_terminal(uint32_t c)
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Returns the number of bytes of the character at `text`, 1 if it is not UTF-8. Sets *plain to
- * whether the character may be printed. */
-static size_t character_length(const char *text, bool *plain)
+/* Returns the number of bytes of the character at `text`, 1 if it is not UTF-8. Sets *is_safe to
+ * whether the character is valid and cannot control a terminal. */
+static size_t character_length(const char *text, bool *is_safe)
 {
     uint32_t c = 0;
     const size_t n = tc_decode_utf8(text, &c);
-    *plain = n > 0 && !controls_terminal(c);
+    *is_safe = n > 0 && !controls_terminal(c);
     return n > 0 ? n : 1;
 }
 
 char *tc_plain(char *text)
 {
-    bool plain;
+    bool is_safe;
     for (char *c = text; *c != '\0';) {
-        const size_t n = character_length(c, &plain);
+        const size_t n = character_length(c, &is_safe);
         for (const char *const end = c + n; c < end; c++)
-            if (!plain)
+            if (!is_safe)
                 *c = '?';
     }
     return text;
@@ -78,19 +79,20 @@ char *tc_plain(char *text)
 
 void tc_put_plain(const char *text, FILE *to)
 {
-    bool plain;
+    bool is_safe;
     while (*text != '\0') {
-        const size_t n = character_length(text, &plain);
+        const size_t n = character_length(text, &is_safe);
         for (const char *const end = text + n; text < end; text++)
-            fputc(plain ? *text : '?', to);
+            fputc(is_safe ? *text : '?', to);
     }
 }
 
-/* Rounds to a multiple of a step that grows with the value: 1 for values below 10, then 5, 10, 50,
- * 100 and so on. */
+/* Rounds to a multiple of a step that grows with the value: 1 for values below 10, 5 below 50, 10
+ * below 100, then 50, 100, 500 and so on. */
 static unsigned long round_number(double value)
 {
     unsigned long step = 1;
+    /* factor is 5 and 2 in turn: 7 - 5 is 2, 7 - 2 is 5. */
     for (unsigned factor = 5; value >= 10 * (double)step; factor = 7 - factor)
         step *= factor;
     return (unsigned long)(value / (double)step + 0.5) * step;
@@ -119,7 +121,8 @@ void tc_duration(double seconds, char out[TC_DURATION])
 }
 
 /* Returns the least number of letters to insert, delete or change to turn a into b, by Wagner and
- * Fischer's algorithm. b has up to 31 letters. */
+ * Fischer's algorithm. After i letters of a, row[j] is the distance of these to the first j letters
+ * of b. b has up to 31 letters. */
 static size_t edit_distance(const char *a, const char *b)
 {
     assert(strlen(b) < 32);
@@ -132,15 +135,17 @@ static size_t edit_distance(const char *a, const char *b)
 
         for (size_t j = 0; b[j] != '\0'; j++) {
             const size_t change = diagonal + (*a != b[j]);
-            const size_t shorter = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
+            const size_t insert_or_delete = (row[j] < row[j + 1] ? row[j] : row[j + 1]) + 1;
 
             diagonal = row[j + 1];
-            row[j + 1] = change < shorter ? change : shorter;
+            row[j + 1] = change < insert_or_delete ? change : insert_or_delete;
         }
     }
     return row[strlen(b)];
 }
 
+/* *least: the distance of the most similar word so far. Words are also not similar if more than
+ * half of the letters differ. */
 bool tc_is_like(const char *text, const char *word, size_t *least)
 {
     const size_t distance = edit_distance(text, word);

@@ -34,9 +34,9 @@ void tc_duration(double seconds, char out[TC_DURATION]);
 enum {
     TC_UNLIKE = 3 /* words at this distance in letters, or a larger one, are not similar */
 };
-/* Whether text is probably a misspelled `word` (of up to 31 bytes), and closer to it than *least,
- * which is then set to the distance, in letters. For the most similar of several words, set *least
- * to TC_UNLIKE first. */
+/* Whether text is probably a misspelling of `word` (up to 31 bytes), and its distance from `word`
+ * in letters is less than *least; if so, sets *least to that distance. To find the most similar of
+ * several words, set *least to TC_UNLIKE and call this for each word. */
 bool tc_is_like(const char *text, const char *word, size_t *least);
 
 #endif
