@@ -85,8 +85,8 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
         return tc_no_memory(err, "a file name");
     memcpy(h.magic, magic, sizeof h.magic);
     memcpy(h.analysis, c->analysis, sizeof h.analysis);
-    fd = os_open(temporary,
-                 OS_KEEP); /* not truncated, as checkpoint_reserve may have reserved space for it */
+    /* OS_KEEP does not truncate the file, for which checkpoint_reserve may have reserved space. */
+    fd = os_open(temporary, OS_KEEP);
     if (fd < 0) {
         status = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
         goto end;
@@ -129,9 +129,11 @@ void checkpoint_remove(const char *path)
     free(temporary);
 }
 
+/* The reason for which checkpoint_read returns TC_NO_MATCH. */
 static const char other_unit[] = "is of another work unit";
 
-/* Returns why the checkpoint with this header cannot be used, or NULL if it can. */
+/* Returns why the checkpoint with this header cannot be used for the job `expected`, or NULL if it
+ * can. */
 static const char *check_header(const header *h, const checkpoint *expected, uint64_t file_size)
 {
     if (memcmp(h->magic, magic, sizeof magic) != 0)
@@ -144,7 +146,7 @@ static const char *check_header(const header *h, const checkpoint *expected, uin
         memcmp(h->analysis, expected->analysis, sizeof h->analysis) != 0)
         return other_unit;
     if (file_size - sizeof *h != h->state_size)
-        return "is torn";
+        return "is incomplete";
     return NULL;
 }
 
@@ -167,7 +169,7 @@ static tc_status read_state(int fd, const char *path, const header *h, void **st
 
         n = size - at < TC_BLOCK ? size - at : TC_BLOCK;
         if (!tc_read_all_at(fd, sizeof *h + at, block, n))
-            return tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
+            return tc_fail(err, TC_BAD_INPUT, "%s: is incomplete", path);
         crc = tc_crc32(crc, block, n);
         status = tc_ask(poll, err);
     }
@@ -196,7 +198,7 @@ tc_status checkpoint_read(const char *path, const checkpoint *expected, checkpoi
         return error == ENOMEM || error == EMFILE || error == ENFILE ? TC_TRY_LATER : status;
     }
     if (fstat(fd, &info) != 0 || !tc_read_all_at(fd, 0, &h, sizeof h)) {
-        status = tc_fail(err, TC_BAD_INPUT, "%s: is torn", path);
+        status = tc_fail(err, TC_BAD_INPUT, "%s: is incomplete", path);
         goto end;
     }
     fault = check_header(&h, expected, (uint64_t)info.st_size);

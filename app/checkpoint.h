@@ -1,7 +1,7 @@
 /*
  * The checkpoint file: the position of a job and the state of its current item, from which a later
- * run continues. checkpoint.c defines its bytes. A checkpoint is complete or invalid: it is written
- * to a temporary file, fsynced and renamed, and header and state have CRCs.
+ * run continues. checkpoint.c defines the file's format. A checkpoint is complete or invalid: it is
+ * written to a temporary file, fsynced and renamed, and header and state have CRCs.
  */
 #ifndef APP_CHECKPOINT_H
 #define APP_CHECKPOINT_H
@@ -31,8 +31,8 @@ typedef struct checkpoint {
  * state_size bytes. */
 void checkpoint_reserve(const char *path, uint64_t state_size);
 /* Writes the checkpoint to `path`, polling meanwhile. state: c->state_size bytes. After a failure
- * an older checkpoint at `path` remains valid. TC_IO: it cannot be written; TC_TRY_LATER: from the
- * poll. */
+ * an older checkpoint at `path` remains valid. TC_IO: the file cannot be written. TC_TRY_LATER: the
+ * poll requested to stop. */
 tc_status checkpoint_write(const char *path, const checkpoint *c, const void *state,
                            const tc_poll *poll, tc_err *err);
 

@@ -16,6 +16,7 @@ tc_status cost_model_make(const an_unit *unit, bool on_device, cost_model *w, tc
                        .writing = calloc(n + 1, sizeof *w->writing) };
     if (w->host == NULL || w->chunks == NULL || w->writing == NULL)
         return tc_no_memory(err, "the items");
+    /* Until the second loop, host[i + 1] and chunks[i + 1] hold the cost of item i alone. */
     for (size_t i = n; i-- > 0;) {
         an_plan plan = { 0 };
         return_if_error(unit->analysis->plan(unit->params, &unit->job->items[i], &plan, err));

@@ -1,7 +1,7 @@
 /*
  * The cost of each part of a job, in operations of one CPU core, and the speed at which the device
- * does the chunks, relative to a core. The fraction done that is shown to people is computed from
- * these.
+ * computes the chunks of the items, relative to a core. The fraction of the job that is done, as
+ * shown to people, is computed from these.
  */
 #ifndef APP_COST_MODEL_H
 #define APP_COST_MODEL_H
@@ -20,9 +20,9 @@ typedef struct cost_model {
     double *chunks;  /* [n + 1]: operations of the chunks of all items before item i */
     double *writing; /* [n + 1]: estimated operations of writing the outputs of items i to n - 1 */
     double opening;  /* operations of reading the work unit */
-    double identifying; /* operations of the work unit's SHA-256 at the end */
-    /* Operations of writing a byte of an array that is compressed when the result is written; a
-     * byte that was compressed before costs 1 / WU_COPIED of it. */
+    double identifying; /* operations of computing the work unit's SHA-256, at the end of the job */
+    /* Operations of writing a byte of an array that is compressed only when the result is written.
+     * A byte that was compressed before costs 1 / WU_COPIED as much. */
     double byte;
     double speed; /* the speed at which the chunks are done, relative to a core; 1 if the CPU does
                      them */
@@ -44,9 +44,9 @@ double cost_before(const cost_model *w, size_t i);
  * value of spool_to_write for them. Writing the outputs of the other items is estimated. */
 double cost_total(const cost_model *w, size_t done, double bytes);
 
-/* Must be called when the device has done item i in these times: computes the speed from all items
- * that it has done so far. From the second item on, the first one does not count, as the driver may
- * have compiled kernels during it. */
+/* Must be called when the device has done item i in these times. Computes the speed from all items
+ * that the device has done so far, but without the first one if there are more, as the driver may
+ * have compiled kernels during the first item. */
 void cost_learn(cost_model *w, size_t i, const item_times *times);
 /* Must be called when the CPU does the remaining items. */
 void cost_use_cpu(cost_model *w);

@@ -35,6 +35,7 @@ static void append_text(char out[TEXT], const char *text)
     out[n] = '\0';
 }
 
+/* Writes text to stderr without a buffer; errors are ignored. Safe in a signal handler. */
 static void write_stderr(const char *text)
 {
     const ssize_t done = write(STDERR_FILENO, text, strlen(text));
@@ -67,7 +68,7 @@ const char *driver_fault_before(void)
 void driver_fault_restart(const char *how)
 {
     if (bw_signal_caught()) {
-        print_fault("texcell: it is to end, and the OpenCL driver failed; the same command goes on "
+        print_fault("texcell: stopped, and the OpenCL driver failed; the same command goes on "
                     "from here: ",
                     how);
         os_exit_now(tc_exit_code(TC_TRY_LATER));
@@ -85,7 +86,7 @@ void driver_fault_leave(const char *how)
 
 void driver_fault_wait(const char *how)
 {
-    const bool often = tc_count_in_file(fault_file) >= IN_A_ROW;
+    const bool often = tc_count_in_file(fault_file) >= IN_A_ROW; /* also counts this fault */
     char reason[TEXT] = "";
 
     if (often)

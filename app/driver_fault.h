@@ -11,8 +11,8 @@
 /* For a command, to be called first in main: stores the command line and environment for a restart.
  * Fails only with TC_NO_MEMORY. */
 tc_status driver_fault_init(char **argv, tc_err *err);
-/* The fault that made this command restart itself, after which it must use the CPU; NULL if it was
- * not restarted. */
+/* Returns the sentence about the fault after which this command restarted itself; the command must
+ * then use the CPU. NULL if it was not restarted. */
 const char *driver_fault_before(void);
 
 /* The functions for tc_guard_up. how: a sentence about the fault. None of them returns. */

@@ -1,8 +1,9 @@
 /*
  * texcell_graphics: shows the work of texcell in a window or, with --fullscreen, as a screensaver.
- * BOINC's Manager starts it in the task's slot folder. It reads the file that texcell writes there
- * while it runs (view.h), and writes a file by which texcell detects that it is watched. Whatever
- * happens to this program, the task continues.
+ * BOINC's Manager starts it in the task's slot folder. It reads the picture that texcell writes
+ * there (VIEW_FILE), and writes a file (VIEW_WATCHED) as long as it runs, since texcell writes the
+ * picture only while that file is new (view.h). Whatever happens to this program, the task
+ * continues.
  */
 #include <GL/freeglut.h>
 #include <stddef.h>
@@ -244,7 +245,7 @@ static void draw_picture(void)
 static void draw_bar(double y)
 {
     const double x0 = MARGIN, x1 = show.width - MARGIN;
-    const double part[2] = { 1, show.file.fraction };
+    const double part[2] = { 1, show.file.fraction }; /* the background, the bar */
 
     for (int i = 0; i < 2; i++) {
         glColor3f(i == 0 ? 0.2F : 0.4F, i == 0 ? 0.2F : 0.8F, i == 0 ? 0.25F : 0.5F);
@@ -258,12 +259,14 @@ static void convert_to_latin(unsigned char *text)
     unsigned char *to = text;
 
     for (const unsigned char *c = text; *c != '\0'; c++) {
-        const bool two = (*c == 0xc2 || *c == 0xc3) && (c[1] & 0xc0) == 0x80;
+        /* U+0080 to U+00FF, the upper half of ISO 8859-1, are the two-byte characters that begin
+         * with 0xc2 or 0xc3. */
+        const bool is_latin = (*c == 0xc2 || *c == 0xc3) && (c[1] & 0xc0) == 0x80;
 
-        if (two) {
+        if (is_latin) {
             *to++ = (unsigned char)((*c & 3) << 6 | (c[1] & 0x3f));
             c++;
-        } else if ((*c & 0xc0) != 0x80)
+        } else if ((*c & 0xc0) != 0x80) /* not a continuation byte */
             *to++ = *c >= ' ' && *c < 0x7f ? *c : '?';
     }
     *to = '\0';
@@ -286,6 +289,7 @@ static int draw_text_at(double x, double y, const char *text)
     return glutBitmapLength(GLUT_BITMAP_HELVETICA_18, line);
 }
 
+/* Draws a line of text at the left margin. */
 static void draw_text(double y, const char *text)
 {
     draw_text_at(MARGIN, y, text);
@@ -378,6 +382,7 @@ static void draw_texts(void)
     draw_text(y + LINE, line);
 }
 
+/* GLUT's display callback: draws the whole window. */
 static void draw(void)
 {
     glClear(GL_COLOR_BUFFER_BIT);
@@ -392,6 +397,7 @@ static void draw(void)
 
 /* --- events ---------------------------------------------------------------------------------- */
 
+/* GLUT's reshape callback. Coordinates are pixels of the window, from its upper left corner on. */
 static void resize(int width, int height)
 {
     show.width = width > 0 ? width : 1;
@@ -429,10 +435,11 @@ static void on_key(unsigned char code, int x, int y)
 {
     (void)x;
     (void)y;
-    if (show.fullscreen || code == 27 || code == 'q')
+    if (show.fullscreen || code == 27 /* Escape */ || code == 'q')
         glutLeaveMainLoop();
 }
 
+/* A screensaver ends at a click. */
 static void click(int button, int state, int x, int y)
 {
     (void)button;
@@ -457,6 +464,7 @@ static void on_motion(int x, int y)
     }
 }
 
+/* Creates the texture that holds the picture. */
 static void begin_texture(void)
 {
     glGenTextures(1, &show.texture);

@@ -16,11 +16,11 @@ typedef struct item_run {
     an_work work;
     wu_pixels pixels;
     void *state;
-    const an_backend *backend; /* the CPU's or the device's */
+    const an_backend *backend; /* the analysis' backend for the CPU or for the device */
     void *worker;              /* the backend's worker; NULL if it is closed */
     const item_work *args;     /* the argument of item_do */
     wu_output output;          /* the item's arrays, once it is finished */
-    double open_seconds;       /* seconds_worked() when the backend is opened */
+    double open_seconds;       /* the time (seconds_worked) when the backend is opened */
     bool finished;             /* the backend has made `output`, without the final state */
     bool final_saved;          /* a checkpoint with the final state was written */
 } item_run;
@@ -42,8 +42,8 @@ static bool cpu_takes_over(const job_device *d, tc_status status)
     return status == TC_TOO_LARGE || (status == TC_DEVICE && !d->gpu_task);
 }
 
-/* Opens the CPU's backend after the device's has failed with `status`. If the item does not fit the
- * device, the CPU does only this item, otherwise all remaining items. */
+/* Opens the CPU's backend after the device's backend has failed with `status`. If the item does not
+ * fit the device, the CPU does only this item, otherwise all remaining items. */
 static tc_status switch_to_cpu(const item_work *w, item_run *it, tc_status status, tc_err *err)
 {
     if (status == TC_TOO_LARGE) {
@@ -219,7 +219,7 @@ static unsigned choose_threads(const item_work *w, const an_plan *plan)
  * the next item is assumed to be as large as this one. */
 static bool decodes_ahead(const item_work *w, const item_run *it)
 {
-    const double least = 1e6;
+    const double least = 1e6; /* operations of an item for which this is worthwhile */
 
     return it->work.device == NULL && it->work.threads == 1 && most_threads(w) > 1 &&
            it->work.plan.flops >= least;
@@ -240,7 +240,7 @@ static tc_status follow_cpu_limit(const item_work *w, item_run *it, tc_err *err)
     return status == TC_OK ? it->backend->open(&it->work, it->state, &it->worker, err) : status;
 }
 
-/* Runs steps until all chunks are done; between them writes checkpoints and polls; after an error
+/* Runs steps until all chunks are done. Between steps polls and writes checkpoints. After an error
  * of the device continues on the CPU. */
 static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
 {
@@ -354,7 +354,7 @@ static tc_status ask_while_finishing(void *user, tc_err *err)
     return status;
 }
 
-/* Reports the progress after this share of the item's arrays has been compressed. */
+/* Reports the progress after this share (0 to 1) of the item's arrays has been compressed. */
 static void report_compressed(void *user, double share)
 {
     const item_run *const it = user;
@@ -416,6 +416,7 @@ tc_status item_do(const item_work *w, tc_err *err)
         prefetch_begin(w->prefetch, w->index + 1);
     if (status == TC_OK)
         status = end_item(w, &it, err);
+    /* Time outside the steps counts as the host's. */
     if (status == TC_OK && it.work.device != NULL && !resumed)
         *w->times = (item_times){ steps_end - it.open_seconds,
                                   it.open_seconds - start + seconds_worked() - steps_end };

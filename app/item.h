@@ -1,5 +1,5 @@
-/* Processes one item of a job, from its pixels to its record in the spool: runs steps, writes
- * checkpoints, polls, and continues on the CPU after a device has failed. */
+/* Processes one item (a picture or a stack) of a job, from its pixels to its record in the spool:
+ * runs steps, writes checkpoints, polls, and continues on the CPU after a device has failed. */
 #ifndef APP_ITEM_H
 #define APP_ITEM_H
 
@@ -39,13 +39,12 @@ typedef struct item_work {
     view *view; /* the picture for texcell_graphics; NULL if none is written */
 } item_work;
 
-/* Processes the item, from files->state if that is not NULL, else from its start. TC_OK: the item's
- * output is in the spool. TC_TRY_LATER: the program must stop; a checkpoint was written if
- * possible. */
+/* Processes the item, continuing from files->state if that is not NULL. TC_OK: the item's output is
+ * in the spool. TC_TRY_LATER: the program must stop; a checkpoint was written if possible. */
 tc_status item_do(const item_work *w, tc_err *err);
 
-/* Called after each item but the last: writes a checkpoint if one is due, as item_do writes none
- * for an item of a single step. */
+/* Called after each item but the last: writes a checkpoint if one is due. Without this, a job of
+ * many small items would write none, as item_do writes checkpoints only between steps. */
 void item_save_between(const item_work *w);
 
 #endif

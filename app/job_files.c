@@ -10,8 +10,8 @@
 #include "wrapper/bw.h"
 
 enum {
-    LAST_STATE_MAX = 32 << 20, /* bytes of the largest state that is written while stopping; a slow
-                              disk could hardly write a larger one in LAST_WRITE_SECONDS seconds */
+    LAST_STATE_MAX = 32 << 20, /* bytes of the largest state that is written while stopping: a slow
+                                  disk could hardly write more in LAST_WRITE_SECONDS seconds */
     LAST_WRITE_SECONDS = 4     /* seconds that writing the last checkpoint may take */
 };
 
@@ -138,7 +138,7 @@ static tc_status ask_until_deadline(void *user, tc_err *err)
 
 void job_files_leave(job_files *f)
 {
-    enum { LEAVE_MS = 100 };
+    enum { LEAVE_MS = 100 }; /* milliseconds after which polls fail */
 
     f->leave_by = tc_seconds() + LEAVE_MS * 1e-3;
     f->poll = (tc_poll){ ask_until_deadline, f };

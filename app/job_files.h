@@ -14,16 +14,16 @@
 typedef struct job_files {
     tc_poll poll;              /* the poll of all functions of the job */
     tc_background *background; /* the job's background threads; NULL if there are none */
-    double leave_by; /* 0; after job_files_leave the time (tc_seconds) after which writing is
-                        abandoned */
+    double leave_by; /* after job_files_leave: the time (tc_seconds) at which writing is abandoned;
+                        before: 0 */
     const char *checkpoint_path, *spool_path;
     spool *spool;
     checkpoint mark; /* identifies the job, and contains its position */
-    void *state; /* the state of item mark.item from the checkpoint, until the code that continues
-                    the item takes it; NULL if the checkpoint has none */
+    void *state; /* the state of item mark.item that was read from the checkpoint; NULL if there is
+                    none, and after the code that continues the item has taken it */
     bool item_saved;   /* the checkpoint on disk contains a state of the current item */
     uint64_t reserved; /* bytes of the state for which disk space is reserved */
-    double pause;      /* seconds between two tries to write to a full disk; 0: it is not full */
+    double pause; /* seconds between two tries to write to a full disk; 0: the disk is not full */
     bool has_warned;   /* a warning about a failed checkpoint was printed */
     bool keeps_others; /* keep a checkpoint of another work unit and fail with TC_USAGE; otherwise
                           start over */
@@ -50,10 +50,10 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
  * that are too large to be written when the task is stopped. */
 void job_files_reserve(job_files *f, size_t state_size);
 
-/* Called after each try of an operation that writes, with its status. Returns whether to try again:
- * if the disk was full (TC_DISK), after a pause that grows with each try. Returns false if no
- * client started the program, or if the poll requested to stop meanwhile (*status is then
- * TC_TRY_LATER). */
+/* Called after each try of an operation that writes, with its status. If the disk was full
+ * (TC_DISK) and a client has started the program, pauses, longer after each try, and returns true:
+ * the caller then tries again. Otherwise returns false. If the poll requests to stop during the
+ * pause, also returns false, and sets *status to TC_TRY_LATER. */
 bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_err *err);
 
 /* Called when the program must stop at once: all polls fail from a tenth of a second later on, but

@@ -32,9 +32,9 @@ typedef struct command {
     double checkpoint_every; /* seconds between two checkpoints */
     double launch_ms;        /* longest launch on a device, in milliseconds; 0: automatic */
     uint64_t threads;        /* the most CPU threads; 0 if the option is not given */
-    uint64_t gpu_percent;
+    uint64_t gpu_percent;    /* the share of the time, in percent, in which a device works */
     bool quiet, replace, label_runs;
-    bool is_task; /* started without a verb, as a BOINC client starts it */
+    bool is_task; /* the program was started without a verb, as a BOINC client starts it */
 } command;
 
 static const command default_options = { .checkpoint_every = 60, .gpu_percent = 100 };
@@ -125,13 +125,14 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
 
 /* --- running --------------------------------------------------------------------------------- */
 
-/* Returns the longest launch in milliseconds: the value of the option; without it 10 if somebody
- * may be using the computer, so that the desktop stays responsive, else 50. */
+/* Returns the longest launch in milliseconds: the value of the option; without the option 10 if
+ * somebody may be using the computer, so that the desktop stays responsive, else 50. */
 static double launch_ms(const command *c, bool may_be_used)
 {
     return c->launch_ms > 0 ? c->launch_ms : may_be_used ? 10 : 50;
 }
 
+/* Returns the default number of threads: one for each processor, at most MAX_THREADS. */
 static unsigned processors(void)
 {
     const unsigned n = os_processors();
@@ -139,8 +140,8 @@ static unsigned processors(void)
     return n > MAX_THREADS ? MAX_THREADS : n;
 }
 
-/* Returns the path of the output with ".SUFFIX" appended, in the checkpoint folder if one is given;
- * the caller frees it. NULL if there is not enough memory. */
+/* Returns the path of the output with ".SUFFIX" appended; if a checkpoint folder is given, the same
+ * name in that folder. The caller frees it. NULL if there is not enough memory. */
 static char *path_with_suffix(const command *c, const char *suffix)
 {
     const char *const name = c->checkpoint_dir != NULL ? os_last_part(c->output) : c->output;
@@ -230,8 +231,8 @@ static tc_status choose_task_device(const command *c, run_options *o, tc_err *er
     return TC_OK;
 }
 
-/* Returns the number of threads of a client's task: that of the command line, else that of the
- * client, else 1. */
+/* Returns the number of threads of a client's task: the number on the command line, else the number
+ * that the client assigned, else 1. */
 static unsigned task_threads(const command *c)
 {
     const int ncpus = bw_ncpus();
@@ -360,6 +361,7 @@ static tc_status selftest(const char *spec, tc_err *err)
 
 /* --- verbs ----------------------------------------------------------------------------------- */
 
+/* Runs "texcell run". */
 static tc_status run_verb(int argc, char **argv, tc_err *err)
 {
     command c = default_options;
@@ -401,8 +403,8 @@ static tc_status selftest_verb(int argc, char **argv, tc_err *err)
     return selftest(device, err);
 }
 
-/* Runs a command line without a verb, that of a client's task. Returns only if there is no client,
- * and then an error. */
+/* Runs a command line without a verb, by which a client starts a task. Returns only if there is no
+ * client and the command line is wrong or there is no work unit; then returns an error. */
 static tc_status run_client_task(int argc, char **argv, tc_err *err)
 {
     command c = default_options;

@@ -21,8 +21,8 @@ typedef struct prefetch {
     bool has_thread;          /* the thread exists; it decodes `item` or has decoded it */
     pthread_t thread;
     size_t item;
-    wu_pixels pixels; /* the thread's results, valid when it has ended */
-    tc_status status;
+    wu_pixels pixels; /* the decoded pixels; valid when the thread has ended */
+    tc_status status; /* the result of decoding; valid when the thread has ended */
     pthread_mutex_t lock;
     tc_condition end; /* signalled when has_ended is set */
     bool has_ended;   /* protected by lock */
@@ -37,7 +37,7 @@ void prefetch_end(prefetch *a);
  * being decoded, or while prefetch_take has not taken a decoded item. prefetch_take reports errors.
  */
 void prefetch_begin(prefetch *a, size_t item);
-/* Whether the item is decoded; waits up to `seconds` for the thread's end. */
+/* Returns whether the item is decoded, after waiting up to `seconds` for that. */
 bool prefetch_has_ended(prefetch *a, double seconds);
 /* Does the same as wu_item_load; but if this item is being decoded in the background, waits for its
  * pixels and moves them to *out. */

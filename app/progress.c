@@ -83,8 +83,8 @@ void progress_show(progress *p, double fraction, const char *name, size_t item)
                       empty[] = "..............................";
     const double time = tc_seconds();
     char line[2 * COLUMNS_MAX + 64], left[40], text[COLUMNS_MAX + 64];
-    size_t room, fixed, bar;
-    int done;
+    size_t room, fixed, bar; /* columns: of the line, of its fixed parts, of the bar */
+    int done;                /* columns of the bar that are filled */
 
     if (!p->terminal || time - p->drawn_at < 0.1)
         return;
@@ -96,7 +96,8 @@ void progress_show(progress *p, double fraction, const char *name, size_t item)
     p->drawn_at = time;
     describe_time_left(p, fraction, left, sizeof left);
     fixed = strlen("100.0%") + (left[0] != '\0' ? strlen(left) : strlen("  0:00 left"));
-    /* The bar, with "[" and "] " around it, gets up to half of the remaining columns. */
+    /* The bar, with the 3 characters "[" and "] " around it, gets up to half of the remaining
+     * columns. */
     bar = room > fixed ? (room - fixed) / 2 : 0;
     bar = bar > BAR_MAX + 3 ? BAR_MAX : bar < BAR_LEAST + 3 ? 0 : bar - 3;
     fixed += bar > 0 ? bar + 3 : 0;
@@ -104,7 +105,7 @@ void progress_show(progress *p, double fraction, const char *name, size_t item)
     describe_item(p, name, item, room > fixed ? room - fixed : 0, text, sizeof text);
     snprintf(line, sizeof line, "%s%.*s%.*s%s%5.1f%%%s%s", bar > 0 ? "[" : "", done, full,
              (int)bar - done, empty, bar > 0 ? "] " : "", 100 * fraction, text, left);
-    fprintf(stderr, "\r%.*s\033[K", (int)room, line);
+    fprintf(stderr, "\r%.*s\033[K", (int)room, line); /* \033[K erases the rest of the line */
     fflush(stderr);
 }
 

@@ -14,11 +14,11 @@ typedef struct progress {
     bool quiet;    /* print only warnings and errors */
     bool terminal; /* stderr is a terminal: draw the bar */
     size_t n_items;
-    double drawn_at; /* when the bar was last drawn (tc_seconds); 0: never */
-    double first_drawn_at,
-        first_fraction; /* when the bar was first drawn, and the fraction at that time */
-    double reported_at; /* when progress_reports_item last returned true; 0: never */
-    tc_notes notes;     /* notes about items */
+    double drawn_at;       /* when the bar was last drawn (tc_seconds); 0: never */
+    double first_drawn_at; /* when the bar was first drawn */
+    double first_fraction; /* the fraction of the job that was done then */
+    double reported_at;    /* when progress_reports_item last returned true; 0: never */
+    tc_notes notes;        /* notes about items */
 } progress;
 
 /* by_client: a BOINC client has started the job and shows its progress, so no bar is drawn. */
@@ -28,9 +28,9 @@ progress progress_begin(bool quiet, bool by_client);
  * index and name of the current item. */
 void progress_show(progress *p, double fraction, const char *name, size_t item);
 
-/* Whether to print a line when this item is done. In a job of up to 100 items: for each. In a
- * larger job: for the first and the last one, at each quarter of the items, and if the last line
- * was printed a minute ago. */
+/* Whether to print a line when this item is done. In a job of up to 100 items, a line is printed
+ * for each item; in a larger job for the first item, the last item, items that complete a quarter
+ * of the job, and otherwise if a minute has passed since the last line. */
 bool progress_reports_item(progress *p, size_t item);
 
 /* Prints the line "texcell: WHAT: DETAIL" in place of the bar, even if quiet. */

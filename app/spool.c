@@ -15,7 +15,7 @@
 
 enum { WINDOW = 1 << 16 }; /* the most bytes of a window */
 
-/* A cache of bytes of the file: n bytes from offset `at` on. Records are read in many small pieces.
+/* A cache of n bytes of the file from offset `at` on, since records are read in many small pieces.
  */
 typedef struct window {
     uint64_t at;
@@ -27,17 +27,18 @@ struct spool {
     char *path;
     window *read;
     const tc_poll *poll;
-    wu_run_writer *runs; /* stores runs of labels; NULL if they are not to be stored */
+    wu_run_writer *runs; /* writes label pictures as runs of labels to another file; may be NULL */
     int fd;
     uint64_t size;          /* bytes of all records */
     uint32_t crc;           /* CRC-32 of those bytes */
     double work_to_write;   /* estimated time for writing the result, see spool_to_write */
     size_t items, capacity; /* used and allocated elements of tails */
-    uint64_t *tails;        /* [items] the offset of each record's tail */
+    uint64_t *tails;        /* [items] the offset of each record's record_tail */
 };
 
-/* A record consists of the data of n_arrays arrays, then for each array an array_head, its name and
- * its shape (a u64 per axis), then this tail. All is little-endian and without padding. */
+/* The end of a record. A record consists of the data of n_arrays arrays; then the heads: for each
+ * array an array_head, its name and its shape (a u64 per axis); then this tail. All is
+ * little-endian and without padding. */
 typedef struct record_tail {
     char magic[4];
     uint32_t n_arrays;
@@ -112,8 +113,8 @@ void spool_keep_runs(spool *s, const char *path)
     s->runs = wu_run_writer_open(path);
 }
 
-/* Reads n bytes from offset `at`; small pieces are read through the window. Returns false if they
- * cannot be read. */
+/* Reads n bytes of the file from offset `at` on, fewer than WINDOW bytes through the window.
+ * Returns false if they cannot be read. */
 static bool read_at(const spool *s, uint64_t at, void *data, size_t n)
 {
     window *const w = s->read;
@@ -142,7 +143,7 @@ static void empty_window(const spool *s)
     s->read->n = 0;
 }
 
-/* Checks that the file has `size` bytes whose CRC is `crc`. */
+/* Checks that the CRC-32 of the file's first `size` bytes is `crc`. */
 static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *err)
 {
     enum { BLOCK = 1 << 16 };
@@ -166,14 +167,14 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
 
 /* --- reading records ------------------------------------------------------------------------- */
 
-/* Reads a record: contains its tail, the heads of its arrays, and the current array, which
+/* The state of reading a record: its tail, the heads of its arrays, and the current array, which
  * next_array sets. */
 typedef struct record_reader {
     record_tail tail;
     unsigned char *bytes; /* [tail.head_bytes] the heads, freed by free_reader */
     size_t used;          /* bytes of the heads that have been read */
-    uint64_t at,
-        left; /* offset of the next array's data, and number of data bytes from this offset on */
+    uint64_t at;          /* offset in the file of the next array's data */
+    uint64_t left;        /* bytes of data of the next array and those after it */
     /* The following members describe the current array. */
     array_head head;
     char name[4 * WU_MAX_NAME];
@@ -372,8 +373,9 @@ static double work_to_write(const array_head *a)
     return (double)a->bytes / (a->compressed != 0 ? WU_COPIED : 1);
 }
 
-/* Fills s->tails with the records in the file's first `size` bytes, `items` in number. Finds the
- * last record first, as each record's tail gives the record's length. */
+/* Fills s->tails with the records in the file's first `size` bytes, which must be `items` in
+ * number. Finds the last record first, as a record's tail contains the record's length, and finally
+ * reverses the list. */
 static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *err)
 {
     for (uint64_t end = size; end > 0;) {
@@ -397,6 +399,7 @@ static tc_status index_records(spool *s, uint64_t size, uint64_t items, tc_err *
                : tc_fail(err, TC_BAD_INPUT, "%s: does not fit the checkpoint", s->path);
 }
 
+/* Empties the list of records; the file remains unchanged. */
 static void clear_records(spool *s)
 {
     s->items = 0;
@@ -449,6 +452,7 @@ static void free_record(record_writer *r)
     wu_compressor_free(&r->compressor);
 }
 
+/* Writes n bytes to offset `at` of the file. */
 static tc_status write_now(const record_writer *r, uint64_t at, const void *data, size_t n,
                            tc_err *err)
 {
@@ -459,6 +463,7 @@ static tc_status write_now(const record_writer *r, uint64_t at, const void *data
                          strerror(errno));
 }
 
+/* Writes r->pending to the file, and empties it. */
 static tc_status write_pending(record_writer *r, tc_err *err)
 {
     const size_t n = r->n_pending;
@@ -485,7 +490,7 @@ static tc_status write_piece(void *user, const void *data, size_t n, tc_err *err
     return status;
 }
 
-/* The bytes of an array without compression. */
+/* The number of bytes of an array without compression. */
 static size_t data_bytes(const wu_array_info *info)
 {
     int ok;

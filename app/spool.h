@@ -1,8 +1,8 @@
 /*
  * The spool: a file next to the checkpoint with the outputs of all finished items, one record after
  * another. So memory does not grow with the number of items, and checkpoints contain only the
- * current item's state. The result file is made from the spool at the end. spool.c defines its
- * bytes.
+ * current item's state. The result file is made from the spool at the end. spool.c defines the
+ * file's format.
  */
 #ifndef APP_SPOOL_H
 #define APP_SPOOL_H

@@ -35,8 +35,8 @@ bool view_wanted(view *v)
 }
 
 /* Fills f->grey and f->found from every interval-th pixel, in x and y, of the image or of the
- * stack's middle slice. The grey values are scaled to 0 to 255; the first pass finds their range.
- */
+ * stack's middle slice. The grey values are scaled to 0 to 255; the first pass finds their range
+ * (lo to hi). */
 static void reduce_picture(view_file *f, const an_analysis *analysis, const an_work *work,
                            const void *state)
 {

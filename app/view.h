@@ -14,9 +14,9 @@
 
 enum { VIEW_SIDE = 384 }; /* the largest width and height of the picture, in pixels */
 
-/* Both files are in the slot folder. texcell_graphics writes VIEW_WATCHED every second; while it
- * does so, and for some seconds after, texcell writes VIEW_FILE. So neither program waits for the
- * other, and each may be killed. */
+/* Two files in the slot folder. texcell_graphics writes VIEW_WATCHED every second; while it does
+ * so, and for some seconds after, texcell writes VIEW_FILE. So neither program waits for the other,
+ * and each may be killed. */
 #define VIEW_FILE "texcell_view"
 #define VIEW_WATCHED "texcell_watched"
 #define VIEW_MAGIC "TCVIEW1"
@@ -27,7 +27,7 @@ typedef struct view_file {
     char magic[8];
     uint32_t crc;
     uint32_t nx, ny;        /* width and height of the picture, 1 to VIEW_SIDE */
-    uint32_t amounts;       /* 1: `found` has amounts; 0: it has kinds or numbers of objects */
+    uint32_t amounts;       /* 1: `found` contains amounts; 0: kinds or numbers of objects */
     double fraction;        /* fraction of the task that is done, 0 to 1 */
     uint64_t item, n_items; /* index of the current item, and the number of items */
     char analysis[32], name[136], about[504];

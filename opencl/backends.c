@@ -7,6 +7,8 @@
 #include "opencl/program_cache.h"
 #include "opencl/selftest.h"
 
+/* The analyses that have an OpenCL backend. ANALYSIS(NAME, opencl) in analyses.def makes an entry,
+ * ANALYSIS(NAME, cpu) makes none. */
 static const struct {
     const char *analysis;
     const an_backend *backend;
@@ -78,7 +80,7 @@ tc_status ocl_check_device(const an_analysis *analysis, const an_unit *unit, ocl
     const char *const name = device->info.name;
     tc_status status = run_selftests(analysis, unit, device, poll, err);
 
-    if (status == TC_DEVICE && device->cache_used) {
+    if (status == TC_DEVICE && device->cache_used) { /* a stored program may be the cause */
         ocl_program_cache_clear(device);
         status = run_selftests(analysis, unit, device, poll, err);
     }

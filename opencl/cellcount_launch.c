@@ -21,6 +21,8 @@ static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uin
                    middle = cc_middle(bits);
     const int32_t radius = s >= LOCAL_SUMS ? p->window / 2 : p->radius,
                   ratio = s < LOCAL_SUMS && p->ratio;
+    /* An opening by a disc takes the extreme within each pixel's disc (EXTREME), then the opposite
+     * extreme of these (GROUND). lines: the estimate is a fitted line, not a mean. */
     const bool ground = s == GROUND, lines = s < LOCAL_SUMS && p->ground == CC_LINES;
 
     switch (s) {
@@ -58,7 +60,7 @@ static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uin
 static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                                    tc_err *err)
 {
-    const int kind = s >= TILES;
+    const int kind = s >= TILES; /* the value in the mask of the components' pixels: 1 for cells */
     /* Joining begins with the second row of tiles, as there are no tiles above the first. */
     const uint64_t first_tile = first + (s == BACKGROUND_ROWS || s == JOIN_ROWS);
 

@@ -55,7 +55,7 @@ static void query_info(const ocl_api *api, ocl_info *info, cl_device_info what,
 }
 #define QUERY(what, value) query_info(api, info, what, #what, &(value), sizeof(value))
 
-/* Queries a property that is text, as query_info does. */
+/* Queries a property that is text. A failure refuses the device and sets out to "". */
 static void query_text(const ocl_api *api, ocl_info *info, cl_device_info what,
                        const char *what_name, char *out, size_t out_size)
 {
@@ -64,7 +64,7 @@ static void query_text(const ocl_api *api, ocl_info *info, cl_device_info what,
     text[sizeof text - 1] = '\0';
     clean_copy(out, out_size, code == CL_SUCCESS ? text : "");
     if (code != CL_SUCCESS)
-        refuse_device(info, "it does not tell its %s: %s", what_name, ocl_error_name(code));
+        refuse_device(info, "it does not report its %s: %s", what_name, ocl_error_name(code));
 }
 #define QUERY_TEXT(what, out) query_text(api, info, what, #what, out, sizeof(out))
 
@@ -79,6 +79,8 @@ static bool is_12(const char *version, const char *prefix)
     return major > 1 || (major == 1 && minor >= 2);
 }
 
+/* Refuses the device unless it, its platform and its compiler support OpenCL 1.2 in the full
+ * profile. */
 static void check_versions(const ocl_api *api, ocl_info *info, const char *platform_version)
 {
     char version[64], c_version[64], profile[64];
@@ -95,6 +97,7 @@ static void check_versions(const ocl_api *api, ocl_info *info, const char *platf
         refuse_device(info, "its profile is \"%.40s\", the full profile is needed", profile);
 }
 
+/* Refuses the device if it cannot be used now or is big-endian. */
 static void check_flags(const ocl_api *api, ocl_info *info)
 {
     cl_bool available, compiler, little;
@@ -109,6 +112,8 @@ static void check_flags(const ocl_api *api, ocl_info *info)
         refuse_device(info, "it is not little-endian");
 }
 
+/* Reads the sizes and floating-point properties, and refuses the device if it has less than the
+ * least resources (device.h). */
 static void check_sizes(const ocl_api *api, ocl_info *info)
 {
     /* The most work-items of a work-group along each dimension. Devices have at least three
@@ -138,6 +143,7 @@ static void check_sizes(const ocl_api *api, ocl_info *info)
                       info->max_group, OCL_GROUP_FLOOR);
 }
 
+/* Reads all properties of the device info->id into *info. */
 static void describe_device(const ocl_api *api, ocl_info *info, const char *platform_version)
 {
     QUERY_TEXT(CL_DEVICE_NAME, info->name);
@@ -183,6 +189,7 @@ static cl_int get_devices(const ocl_api *api, cl_platform_id platform, cl_device
     return code == CL_DEVICE_NOT_FOUND ? CL_SUCCESS : code;
 }
 
+/* Sets out to a property of the platform; after a failure to the name of the error. */
 static void platform_text(const ocl_api *api, cl_platform_id platform, cl_platform_info what,
                           char *out, size_t out_size)
 {
@@ -192,6 +199,8 @@ static void platform_text(const ocl_api *api, cl_platform_id platform, cl_platfo
     clean_copy(out, out_size, code == CL_SUCCESS ? text : ocl_error_name(code));
 }
 
+/* Adds the platform's devices to the list; if it does not list them, an entry without a device that
+ * contains the reason. */
 static tc_status add_platform(const ocl_api *api, device_list *list, cl_platform_id platform,
                               unsigned index, tc_err *err)
 {
@@ -291,8 +300,8 @@ static const char *refusal_of(const ocl_info *info)
     return info->refusal[0] != '\0' ? info->refusal : NULL;
 }
 
-/* Ranks a device by type: 3 GPU, 2 accelerator, 1 anything else. A device that has the type CPU
- * ranks as one even if it has other types as well (simulators have all). */
+/* Ranks a device by type: 3 for a GPU, 2 for an accelerator, 1 for all others. A device that has
+ * the type CPU ranks as a CPU, even if it has other types as well (simulators have all types). */
 static int type_rank(const ocl_info *info)
 {
     if (info->type & CL_DEVICE_TYPE_CPU)
@@ -326,12 +335,12 @@ static void add_reason(char *text, size_t size, const ocl_info *info, const char
 static tc_status choose_best(const ocl_info *list, size_t count, const ocl_request *request,
                              size_t *chosen, tc_err *err)
 {
-    const bool cpu_too = request->kind == OCL_REQUEST_ANY;
+    const bool allows_cpu = request->kind == OCL_REQUEST_ANY;
     char reasons[700] = "";
     bool found = false;
     for (size_t i = 0; i < count; i++) {
         const char *why = refusal_of(&list[i]);
-        if (why == NULL && !cpu_too && type_rank(&list[i]) == 1)
+        if (why == NULL && !allows_cpu && type_rank(&list[i]) == 1)
             why = "it is not a GPU";
         if (why != NULL) {
             add_reason(reasons, sizeof reasons, &list[i], why);
@@ -342,7 +351,7 @@ static tc_status choose_best(const ocl_info *list, size_t count, const ocl_reque
     }
     if (found)
         return TC_OK;
-    return tc_fail(err, TC_DEVICE, "no usable OpenCL %s (%s)", cpu_too ? "device" : "GPU",
+    return tc_fail(err, TC_DEVICE, "no usable OpenCL %s (%s)", allows_cpu ? "device" : "GPU",
                    count > 0 ? reasons : "there is no device");
 }
 
@@ -357,6 +366,7 @@ static tc_status accept_device(const ocl_info *list, size_t index, size_t *chose
     return TC_OK;
 }
 
+/* Sets *chosen to the index of the device that P:D names. */
 static tc_status choose_index(const ocl_info *list, size_t count, const ocl_request *request,
                               size_t *chosen, tc_err *err)
 {
@@ -419,10 +429,11 @@ static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_r
                                  size_t *chosen, tc_err *err)
 {
     const char *type = canonical_type(request->vendor);
+    /* Whether gpu_opencl_dev_index counts the GPUs of one platform, or those of all platforms. */
     const bool by_platform = has_own_type(type);
     int ordinal = 0;      /* the position of list[i] among the vendor's devices of all platforms */
-    size_t found = count; /* index of the best candidate so far: the first one, or that
-                             whose ordinal is device_number */
+    size_t found = count; /* index of the best candidate so far: the first candidate, or the one
+                             whose ordinal is device_number; `count` before one is found */
     for (size_t i = 0; i < count; i++) {
         if (list[i].gpu_index < 0 || strcmp(client_type(list[i].vendor), type) != 0)
             continue;
@@ -451,7 +462,8 @@ tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *requ
     case OCL_REQUEST_ASSIGNED: return choose_assigned(list, count, request, chosen, err);
     case OCL_REQUEST_CPU: break;
     }
-    return tc_fail(err, TC_INTERNAL, "an OpenCL device was to be chosen where none is wanted");
+    return tc_fail(err, TC_INTERNAL,
+                   "an OpenCL device was to be chosen although none was requested");
 }
 
 /* --- an open device -------------------------------------------------------------------------- */

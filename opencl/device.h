@@ -65,8 +65,8 @@ typedef struct ocl_request {
     int device_number; /* gpu_device_num, -1 if not given */
 } ocl_request;
 
-/* Reads a --device argument, "auto", "cpu", "opencl" or "P:D", into an
- * otherwise zeroed request. TC_USAGE if it is none of these. */
+/* Converts a --device argument, "auto", "cpu", "opencl" or "P:D", to a request; the members that
+ * the argument does not determine are 0 or -1. TC_USAGE if it is none of these. */
 tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err);
 
 /*
@@ -117,7 +117,7 @@ typedef struct ocl_device {
     cl_context context;
     cl_command_queue queue;
     uint64_t memory_used;  /* bytes of the buffers that exist now */
-    ocl_times times;       /* how long it was used since it was opened */
+    ocl_times times;       /* how long the device was used since it was opened */
     uint64_t memory_limit; /* the most that memory_used may become: half of global_bytes */
     double share;          /* share of the elapsed time that launches may take; 1 or 0: all of it */
     const char *cache_folder; /* folder of compiled programs (program_cache.h), the caller's string;
@@ -139,7 +139,7 @@ typedef struct ocl_device {
      * guess (ocl_pace_begin in worker.h); 0 if not known. */
     double growth[OCL_MOST_PACES];
     const void *growth_params;        /* the parameters of the job that `growth` is from */
-    struct tc_background *background; /* its threads may run while this one sleeps; may be NULL */
+    struct tc_background *background; /* threads that run while this one sleeps; may be NULL */
     unsigned threads; /* threads of the host that copy to and from pinned memory (staging.h); 0: the
                          driver copies by itself */
     struct ocl_staging *staging; /* allocated and freed by staging.c; may be NULL */

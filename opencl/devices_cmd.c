@@ -29,6 +29,7 @@ static void print_analyses(FILE *out, const ocl_info *info)
     fputc('\n', out);
 }
 
+/* Prints a device of the list, or a platform that does not list its devices (info->id is NULL). */
 static void print_device(FILE *out, const ocl_info *info)
 {
     if (info->id == NULL) {

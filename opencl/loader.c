@@ -57,12 +57,14 @@ static void leave_loading(unsigned *n_calls)
     }
 }
 
-/* Whether the function waits for launches, so that the guard lets it finish them. */
+/* Whether the function waits for launches to complete; the guard then gives it more time before it
+ * suspends or ends the program. */
 static bool waits_for_launches(const char *name)
 {
     return strcmp(name, "clWaitForEvents") == 0 || strcmp(name, "clFinish") == 0;
 }
 
+/* Defines guarded_NAME, which calls NAME of the library within the guard. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot have any */
 #define GUARDED_OBJECT(type, name, parameters, arguments) \
     static type CL_API_CALL guarded_##name parameters     \
@@ -125,8 +127,8 @@ typedef struct drivers {
     unsigned n;         /* number of drivers found */
 } drivers;
 
-/* For os_list: returns 1, which ends the listing, for an .icd file of a driver other than PoCL and
- * Mesa, or for one that cannot be read. PoCL and Mesa use a GPU only through devices that
+/* For os_list: returns 1, which ends the listing, for an .icd file that cannot be read or belongs
+ * to a driver other than PoCL and Mesa. PoCL and Mesa use a GPU only through devices that
  * is_gpu_name finds in /dev. */
 static int is_other_driver(void *user, const char *name, bool may_be_folder)
 {

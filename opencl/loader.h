@@ -133,9 +133,9 @@ typedef struct ocl_api {
 } ocl_api;
 
 /*
- * Fills *api from the first of: the library named by the environment variable
- * TEXCELL_OPENCL_LIBRARY; an OpenCL library that is already loaded in the process (as by Oclgrind);
- * the system's library.
+ * Fills *api from the first library of these that exists: the library named by the environment
+ * variable TEXCELL_OPENCL_LIBRARY; an OpenCL library that is already loaded in the process (as by
+ * Oclgrind); the system's library.
  * TC_DEVICE: the library cannot be opened, or is older than OpenCL 1.2; *api is zeroed.
  */
 tc_status ocl_load(ocl_api *api, tc_err *err);

@@ -2,6 +2,9 @@
  * The OpenCL backend of objects. The device computes the texture of objects, except of large ones,
  * whose sums do not fit 64 bits. The worker contains a worker of the CPU backend, which computes
  * the texture of large objects, and finds and measures all objects.
+ *
+ * A run is a sequence of adjacent pixels of an object in a row. The texture is computed from
+ * matrices that count pairs of grey levels of pixels at a distance in a direction.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +16,14 @@
 
 extern const ocl_source ocl_source_objects;
 
-/* The device's buffers (named after the kernels' arguments), and its kernels. */
+/* The device's buffers, named after the kernels' arguments. */
 enum { GREY, LABELS, LEVEL, RUNS, START, ENDS, LOGS, COUNTS, SUMS, FEATURES, AVERAGES, BUFFERS };
+/* The kernels. */
 enum { K_QUANTISE, K_MATRICES, K_FEATURES, K_AVERAGE, KERNELS };
 enum {
     GROUP = 128,       /* work-items of a work-group */
-    LANES = 32,        /* LANES of objects.cl: work-items that process a run together */
-    SUMMED_BYTES = 32, /* local memory for the sums of a work-item */
+    LANES = 32,        /* as in objects.cl: work-items that process a run together */
+    SUMMED_BYTES = 32, /* bytes of local memory for the sums of a work-item */
     /* An object of LARGE pixels or more is large. In a smaller object a matrix of all 13 directions
      * has fewer than 2^20 pairs, as cooc_core.h requires. */
     LARGE = 1 << 15,
@@ -35,9 +39,9 @@ typedef struct cl_worker {
     bool global_counts;  /* the matrices are in global memory */
     bool has_index;      /* the objects' runs are on the device */
     uint32_t directions; /* the number of directions in which pairs of pixels are counted */
-    uint32_t
-        matrices; /* matrices of an object at a distance: one for each direction, or 1 if merged */
-    size_t matrix_words; /* 32-bit words of a matrix' sums and histograms */
+    uint32_t matrices;   /* matrices of an object at one distance: one for each direction, or 1 for
+                            all directions if merged */
+    size_t matrix_words; /* 32-bit words of the sums and histograms of a matrix */
     uint64_t most;       /* the most objects of a launch */
     uint32_t *ends;      /* [most][2]: the range of grey values that is divided into levels */
     double *features;    /* [most][n_features] */
@@ -60,7 +64,7 @@ static uint64_t histogram_bytes(const cl_worker *w)
     return 4 * sizeof(cl_uint) * (uint64_t)w->params->levels;
 }
 
-/* Builds the kernels and makes the buffers. */
+/* Builds the kernels, sets w->most and makes the buffers. */
 static tc_status open_device(cl_worker *w, tc_err *err)
 {
     const an_work *const work = w->ocl.work;
@@ -69,7 +73,7 @@ static tc_status open_device(cl_worker *w, tc_err *err)
                                                                  : "obj_quantise16",
                                          "obj_matrices", "obj_features", "obj_average" };
     const uint64_t pixels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
-    const uint64_t cells = obj_count_bytes(p);
+    const uint64_t matrix_bytes = obj_count_bytes(p);
     uint64_t most;
 
     if (!w->ocl.device->info.doubles)
@@ -79,12 +83,12 @@ static tc_status open_device(cl_worker *w, tc_err *err)
     w->directions = work->item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
     w->matrices = p->merge ? 1 : w->directions;
     w->matrix_words = OBJ_W_MARGINAL + 4 * (size_t)p->levels;
-    w->global_counts =
-        cells > OBJ_LOCAL_BYTES ||
-        cells + histogram_bytes(w) + w->group * SUMMED_BYTES > w->ocl.device->info.local_bytes;
+    w->global_counts = matrix_bytes > OBJ_LOCAL_BYTES ||
+                       matrix_bytes + histogram_bytes(w) + w->group * SUMMED_BYTES >
+                           w->ocl.device->info.local_bytes;
     most = SUM_BYTES / (4 * w->matrix_words * w->matrices);
-    if (w->global_counts && COUNT_BYTES / (cells * w->matrices) < most)
-        most = COUNT_BYTES / (cells * w->matrices);
+    if (w->global_counts && COUNT_BYTES / (matrix_bytes * w->matrices) < most)
+        most = COUNT_BYTES / (matrix_bytes * w->matrices);
     w->most = most < work->item->n_objects ? most : work->item->n_objects;
     w->ends = malloc(w->most * 2 * sizeof *w->ends);
     w->features = malloc(w->most * p->n_features * sizeof *w->features);
@@ -95,7 +99,8 @@ static tc_status open_device(cl_worker *w, tc_err *err)
         { LABELS, pixels * 4, "the labels", work->pixels->labels },
         { LEVEL, pixels, "the grey levels", NULL },
         { ENDS, w->most * 2 * sizeof *w->ends, "the ranges", NULL },
-        { COUNTS, w->global_counts ? w->most * w->matrices * cells : 4, "the matrices", NULL },
+        { COUNTS, w->global_counts ? w->most * w->matrices * matrix_bytes : 4, "the matrices",
+          NULL },
         { SUMS, w->most * w->matrices * w->matrix_words * 4, "the sums", NULL },
         { FEATURES, w->most * w->matrices * p->n_features * sizeof(double), "the features", NULL },
         { AVERAGES, w->most * p->n_features * sizeof(double), "the averages", NULL }
@@ -124,7 +129,7 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
                : status;
 }
 
-/* Copies the index of the objects' runs to the device. The CPU backend has found the objects. */
+/* Copies the runs of all objects, which the CPU backend has found, to the device. */
 static tc_status put_index(cl_worker *w, const obj_index *index, tc_err *err)
 {
     const uint64_t runs = index->start[index->n];
@@ -185,7 +190,7 @@ static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first,
 }
 
 /* Computes the texture of n objects, from `first` on, at all distances, and writes it to the state.
- * work: the work of a launch, in the unit of the pace. */
+ * work: the work of each launch, in the unit of the pace. */
 static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, uint64_t first,
                                   uint64_t n, uint64_t work, tc_err *err)
 {
@@ -212,8 +217,9 @@ static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, 
 static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;
+    /* budget and work: in pixels times directions; the second argument is no limit in practice. */
     const uint64_t budget = ocl_pace_next(&w->pace, (uint64_t)1 << 34);
-    uint64_t n = 0, first, pixels = 0;
+    uint64_t n = 0, first, work = 0;
     const obj_index *const index = obj_host_index(w->host, &first);
 
     if (index != NULL && w->most > 0)
@@ -223,14 +229,14 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     if (!w->has_index)
         return_if_error(put_index(w, index, err));
     for (uint64_t i = 0; i < n; i++)
-        pixels += index->area[first + i];
+        work += index->area[first + i];
     obj_host_measure(w->host, state, n);
-    pixels *= w->directions;
+    work *= w->directions;
     /* A launch processes only whole objects. If one more object would have exceeded the pace, the
      * launch counts as all the work that the pace allowed, so that the pace can grow. */
-    if (pixels < budget && n < w->most && first + n < index->n)
-        pixels = budget;
-    tc_status status = measure_textures(w, index->o, state, first, n, pixels, err);
+    if (work < budget && n < w->most && first + n < index->n)
+        work = budget;
+    tc_status status = measure_textures(w, index->o, state, first, n, work, err);
     if (status == TC_OK)
         return obj_host_done(w->host, n, chunks_done);
     /* Restores the state from before the step. */

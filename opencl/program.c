@@ -113,7 +113,7 @@ static tc_status compile_or_load(ocl_device *device, const ocl_source *source, c
 
 /* --- programs built before ------------------------------------------------------------------- */
 
-enum { MOST_PROGRAMS = 12 }; /* the number of stored programs */
+enum { MOST_PROGRAMS = 12 }; /* the most programs that are stored */
 /* The programs that were built last on the device. They are stored, since a job often uses the same
  * programs as the self-tests before it. */
 struct ocl_programs {
@@ -126,6 +126,7 @@ struct ocl_programs {
     } entries[MOST_PROGRAMS];
 };
 
+/* Implements ocl_device.free_programs. */
 static void free_programs(ocl_device *device)
 {
     for (size_t i = 0; i < MOST_PROGRAMS; i++)
@@ -135,6 +136,7 @@ static void free_programs(ocl_device *device)
     device->programs = NULL;
 }
 
+/* Returns the stored program that was built from this source with these flags, or NULL. */
 static cl_program find_program(const ocl_device *device, const ocl_source *source,
                                const char *flags)
 {

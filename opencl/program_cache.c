@@ -22,6 +22,7 @@ enum {
 
 static const char prefix[] = "texcell_kernels_";
 
+/* Adds the text and its NUL to the digest. */
 static void add_text(tc_sha256 *sum, const char *text)
 {
     tc_sha256_add(sum, text, strlen(text) + 1);
@@ -55,6 +56,7 @@ static bool make_path(const ocl_device *device, const char *key, const char *suf
     return n > 0 && n < PATH_ROOM;
 }
 
+/* Sets `digest` to the SHA-256 of n bytes. */
 static void make_digest(const unsigned char *data, size_t n, char digest[TC_SHA256_TEXT])
 {
     tc_sha256 sum;
@@ -124,6 +126,7 @@ cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *
     if (!make_path(device, key, "bin", path) || !make_path(device, key, "tried", tried_path) ||
         os_kind_of_link(path) != OS_FILE)
         return NULL;
+    /* If the driver crashes with this file, the file keeps its new name and is not used again. */
     unlink(tried_path);
     if (rename(path, tried_path) != 0)
         return NULL;
@@ -140,12 +143,13 @@ cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *
 
 /* --- storing --------------------------------------------------------------------------------- */
 
+/* What visit_file collects about the folder's files. */
 typedef struct cache_list {
     const char *folder;
     size_t count;           /* number of stored programs found */
     char oldest[PATH_ROOM]; /* path of the oldest stored program; "" before one is found */
     time_t oldest_time;     /* when the oldest one was modified */
-    bool remove;            /* delete every stored program that is found */
+    bool remove;            /* whether visit_file deletes every stored program that it finds */
 } cache_list;
 
 /* For os_list: counts a file of the folder if its name is that of a stored program. */
@@ -170,6 +174,7 @@ static int visit_file(void *user, const char *name, bool may_be_folder)
     return 0;
 }
 
+/* Counts the stored programs and finds the oldest one; deletes all of them if `remove` is set. */
 static cache_list list_cache(const ocl_device *device, bool remove)
 {
     cache_list l = { .folder = device->cache_folder, .remove = remove };
@@ -208,8 +213,8 @@ static unsigned char *read_binary(ocl_device *device, cl_program program, size_t
     return NULL;
 }
 
-/* Writes the file under a temporary name and renames it, so that it exists only when it is
- * complete. */
+/* Writes the file under a temporary name and renames it, so that the file `path` is always
+ * complete. Errors are ignored. */
 static void write_file(const char *path, const char *temporary, const unsigned char *data,
                        size_t bytes)
 {

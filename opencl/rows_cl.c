@@ -4,13 +4,14 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { PIXELS, SUMS, BUFFERS };
-enum { K_ROWS, KERNELS };
+enum { PIXELS, SUMS, BUFFERS }; /* the device's buffers */
+enum { K_ROWS, KERNELS };       /* the kernel */
 enum {
     GROUP = 64,           /* work-items of a work-group */
     MOST_PIXELS = 1 << 22 /* the most pixels of a launch */
 };
 
+/* Returns the description of the worker's backend, of which the launcher is the first member. */
 static const ocl_rows *rows_of(const ocl_rows_worker *w)
 {
     return (const ocl_rows *)w->ocl.launcher;

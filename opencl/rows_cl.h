@@ -36,8 +36,8 @@ typedef struct ocl_rows {
 
 typedef struct ocl_rows_worker {
     ocl_worker ocl;
-    ocl_pace pace;       /* the pace of launches, in rows */
-    unsigned char *sums; /* the sums of a launch's rows, sum_bytes (an_chunked) each */
+    ocl_pace pace;       /* the number of rows of a launch */
+    unsigned char *sums; /* the sums of a launch's rows, of an_chunked.sum_bytes bytes each */
     cl_uint numbers[OCL_ROWS_NUMBERS]; /* the kernel's last arguments */
 } ocl_rows_worker;
 

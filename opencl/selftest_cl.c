@@ -10,11 +10,11 @@
 
 extern const ocl_source ocl_source_selftest;
 
-/* The sizes, in words, of the buffer of the test of atomics. */
+/* Sizes, in words, of the buffer of the test of atomics. */
 enum {
-    TOTALS = 4, /* the totals at the buffer's end (start_atomics) */
-    ATOMICS =
-        ST_GROUPS * ST_BINS + TOTALS /* the whole buffer: the bins of all groups, then the totals */
+    TOTALS = 4, /* the totals (expect_atomics) */
+    /* The whole buffer: the bins of all work-groups, then the totals. */
+    ATOMICS = ST_GROUPS * ST_BINS + TOTALS
 };
 
 /* --- expected results, computed on the CPU --------------------------------------------------- */
@@ -27,6 +27,7 @@ static void expect_integers(void *to)
             out[i * ST_INTEGERS + k] = st_integer(i, k);
 }
 
+/* Writes the buffer's content before the test of atomics. */
 static void start_atomics(void *to)
 {
     uint32_t *out = to;
@@ -34,6 +35,8 @@ static void start_atomics(void *to)
     out[ST_GROUPS * ST_BINS + 1] = UINT32_MAX; /* where the minimum is computed */
 }
 
+/* Each work-item increments a bin of its group; the totals are the sum of the bins' old values, and
+ * the minimum, the maximum and the exclusive or of the work-items' hashes. */
 static void expect_atomics(void *to)
 {
     uint32_t *out = to;
@@ -48,6 +51,7 @@ static void expect_atomics(void *to)
     }
 }
 
+/* Returns the float with this representation. */
 static float from_bits(uint32_t bits)
 {
     float value;

@@ -10,12 +10,13 @@
 enum {
     HALF = 8 << 20,  /* bytes of a half of the staging buffer */
     PIECE = 1 << 19, /* bytes that a thread copies at a time */
-    MAX_THREADS = 8  /* the most threads that copy; these use the memory's whole bandwidth */
+    MAX_THREADS = 8  /* the most threads that copy; so many use the memory's whole bandwidth */
 };
 
 struct ocl_staging {
     cl_mem memory;
-    unsigned char *host; /* `memory` as mapped into the host, [2 * HALF]; NULL: allocation failed */
+    unsigned char *host; /* [2 * HALF]: `memory`, mapped into the host's address space; NULL if the
+                            allocation failed */
     an_pool *pool;
 };
 
@@ -64,7 +65,7 @@ bool ocl_stages(ocl_device *d, size_t bytes)
         d->staging = calloc(1, sizeof *d->staging);
         d->free_staging = free_staging;
         if (d->staging != NULL && !make_staging(d, d->staging))
-            free_staging_buffer(d, d->staging); /* host stays NULL: it is not tried again */
+            free_staging_buffer(d, d->staging); /* host is then NULL; no later call tries again */
     }
     return d->staging != NULL && d->staging->host != NULL;
 }
@@ -158,8 +159,8 @@ tc_status ocl_staged_read(ocl_device *d, cl_mem buffer, size_t offset, void *to,
     cl_event event[2] = { NULL, NULL };
     tc_status status = TC_OK;
 
-    /* Copies the data in halves of the buffer. The next transfer is queued before waiting for the
-     * current one. */
+    /* The data are transferred into the two halves of the staging buffer in turn. Up to two
+     * transfers are queued before the wait for the first of them. */
     for (size_t queued = 0, at = 0; status == TC_OK && at < bytes;) {
         for (; status == TC_OK && queued < bytes && queued < at + 2 * (size_t)HALF;
              queued += HALF) {

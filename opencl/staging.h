@@ -13,7 +13,7 @@
 
 typedef struct ocl_staging ocl_staging;
 
-/* The least bytes of a copy that is made through the staging buffer. */
+/* The size in bytes of the smallest copy that is made through the staging buffer. */
 #define OCL_STAGING_LEAST ((size_t)1 << 20)
 
 /* Whether to copy `bytes` bytes through the staging buffer, which the first call for a large enough

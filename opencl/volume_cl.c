@@ -1,12 +1,13 @@
 /*
  * The OpenCL backend of volume; for a watershed it calls volume_watershed_cl.c. The device applies
- * the threshold and labels components, and makes the table of cells if the result has no labels.
- * Otherwise the CPU backend makes the table and applies the filters; it also does the repair. The
- * worker of this file contains a worker of the CPU backend.
+ * the threshold and labels connected components, and makes the table of cells if the result has no
+ * labels. Otherwise the CPU backend makes the table and applies the filters; it also does the
+ * repair. The worker of this file contains a worker of the CPU backend.
  *
- * A stack that does not fit the device is labelled in slabs of slices, whose cells the host joins
- * where slabs meet. If the stack has more parts (volume.cl) than fit in the device's tables, as
- * noisy stacks do, the host labels it.
+ * The device divides the stack into tiles. A part is a component within a tile; the stage JOIN
+ * joins parts across the faces of tiles (volume.cl). If the stack has more parts than fit in the
+ * device's tables, as noisy stacks do, the host labels it. A stack that does not fit the device is
+ * labelled in slabs (some consecutive slices), whose cells the host joins where slabs meet.
  */
 #include <stdlib.h>
 
@@ -55,16 +56,17 @@ typedef struct cl_worker {
     uint32_t nx, ny, nz;
     uint32_t stride;      /* 32-bit words of a row of the mask */
     uint32_t piece_rows;  /* rows of pixels or mask that are copied to the device at a time */
-    uint32_t slab_slices; /* slices of all slabs but the last; nz: the stack fits the device */
+    uint32_t slab_slices; /* slices of each slab but the last, which may have fewer; nz if the whole
+                             stack fits the device */
     uint32_t max_parts;   /* the most parts that fit in the device's tables */
     uint32_t z0, slices; /* first slice and number of slices of the current slab; slices is 0 before
                             the first slab */
     uint32_t parts;      /* parts of the current slab */
-    /* membrane, outside and cells are set only if the whole stack is on the device. */
-    uint32_t membrane; /* voxels of membrane */
-    uint32_t outside;  /* voxels that belong to the outside */
-    uint32_t cells;
-    bool has_table; /* the device makes the table of cells */
+    /* The next three members are set only if the whole stack is on the device. */
+    uint32_t membrane; /* number of voxels of membrane */
+    uint32_t outside;  /* number of voxels that belong to the outside */
+    uint32_t cells;    /* number of cells */
+    bool has_table;    /* the device makes the table of cells */
     stage stage;
     uint64_t done;  /* amount of the stage's work, in the unit of stage_work, that is done */
     bool host_only; /* the host does all the remaining work */
@@ -123,19 +125,19 @@ static uint64_t stage_work(const cl_worker *w, stage s)
 #define NY(w) OCL_INT((w)->ny)
 #define STRIDE(w) OCL_INT((w)->stride)
 
-/* Makes the mask of `count` rows from the slab's row `first` on. If `first` is the first row of a
- * piece, copies the piece's pixels to the device before that. */
+/* Makes the mask of `count` rows from the slab's row `first` on. If a piece (w->piece_rows rows)
+ * begins with row `first`, first copies the piece's pixels to the device. */
 static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
-    const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx, past_start = first % w->piece_rows;
-    const uint64_t left = slab_rows(w) - first, mask_rows = past_start > 0         ? 0
-                                                            : left < w->piece_rows ? left
-                                                                                   : w->piece_rows;
+    const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx, row_in_piece = first % w->piece_rows;
+    const uint64_t left = slab_rows(w) - first,
+                   copied_rows = row_in_piece > 0 ? 0 : tc_smaller(left, w->piece_rows);
     return_if_error(ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at),
-                            mask_rows * w->nx * (px->bits / 8), err));
+                            copied_rows * w->nx * (px->bits / 8), err));
+    /* A work-item makes 8 bits of the mask. */
     return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_HELD(w, B_PIXELS),
-                  OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_UINT(past_start), OCL_UINT(first),
+                  OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_UINT(row_in_piece), OCL_UINT(first),
                   OCL_UINT(vol_host_threshold(w->host)));
 }
 
@@ -258,15 +260,15 @@ static tc_status read_parts(cl_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Returns the amount of the stage's work that is done next. For MASK it ends at the end of a piece
- * at the latest. */
+/* Returns the amount of the stage's work that is done next. A launch of MASK does not go beyond the
+ * end of a piece. */
 static uint64_t next_work(const cl_worker *w)
 {
     const uint64_t left = stage_work(w, w->stage) - w->done,
-                   piece_rows = w->piece_rows - w->done % w->piece_rows;
+                   left_of_piece = w->piece_rows - w->done % w->piece_rows;
 
     return ocl_pace_next(&w->pace[w->stage],
-                         w->stage == MASK && piece_rows < left ? piece_rows : left);
+                         w->stage == MASK && left_of_piece < left ? left_of_piece : left);
 }
 
 /* Does `count` units (stage_work) of the stage's work from w->done on, by one launch or one copy.
@@ -430,12 +432,12 @@ static void free_worker(void *worker)
 
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
-    const bool deep = w->ocl.work->pixels->bits == 16;
+    const bool is_16_bit = w->ocl.work->pixels->bits == 16;
 
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
     return ocl_build(&w->ocl, &ocl_source_volume, false, kernel_names, STAGES, err,
-                     "-DGROUP=%zu -DPIXEL=%s -DPIXEL8=%s", w->group, deep ? "ushort" : "uchar",
-                     deep ? "ushort8" : "uchar8");
+                     "-DGROUP=%zu -DPIXEL=%s -DPIXEL8=%s", w->group, is_16_bit ? "ushort" : "uchar",
+                     is_16_bit ? "ushort8" : "uchar8");
 }
 
 /* The number of parts that the tables are made for: a tenth of the voxels. The tables take 12 bytes
@@ -448,7 +450,7 @@ static uint64_t parts_for(uint64_t voxels)
 /* Bytes of device memory for a slab of `slices` slices: less than 6 for each voxel. */
 static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
 {
-    const uint64_t mask_rows = slices * w->ny, n = mask_rows * w->nx, words = mask_rows * w->stride;
+    const uint64_t rows = slices * w->ny, n = rows * w->nx, words = rows * w->stride;
 
     return 4 * n + 4 * words + 12 * parts_for(n) + 4 * (uint64_t)ocl_units(words, VOL_CHUNK) +
            (uint64_t)w->piece_rows * w->nx * (w->ocl.work->pixels->bits / 8) + 64;
@@ -481,17 +483,16 @@ static void choose_slabs(cl_worker *w)
 
 static tc_status make_buffers(cl_worker *w, tc_err *err)
 {
-    const uint64_t mask_rows = (uint64_t)w->slab_slices * w->ny, n = mask_rows * w->nx,
+    const uint64_t rows = (uint64_t)w->slab_slices * w->ny, n = rows * w->nx,
                    word = sizeof(cl_uint);
     const ocl_need needs[] = {
-        { B_MASK, mask_rows * w->stride * word, "volume", NULL },
+        { B_MASK, rows * w->stride * word, "volume", NULL },
         { B_PLANE, n * word, "volume", NULL },
         { B_N_PARTS, word, "volume", NULL },
         { B_LINK, parts_for(n) * word, "volume", NULL },
         { B_FIRST, parts_for(n) * word, "volume", NULL },
         { B_ROOT, parts_for(n) * word, "volume", NULL },
-        { B_COUNTS, ((uint64_t)ocl_units(mask_rows * w->stride, VOL_CHUNK) + 1) * word, "volume",
-          NULL },
+        { B_COUNTS, ((uint64_t)ocl_units(rows * w->stride, VOL_CHUNK) + 1) * word, "volume", NULL },
         { B_TOTALS, 2 * word, "volume", NULL },
         { B_PIXELS, (uint64_t)w->piece_rows * w->nx * (w->ocl.work->pixels->bits / 8), "volume",
           NULL }
@@ -533,8 +534,8 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
     w->ny = work->item->ny;
     w->nz = work->item->nz;
     w->stride = ocl_units(w->nx, 32);
-    /* The number of rows for which B_PIXELS takes an eighth of a byte for each voxel of the stack,
-     * but at least 1. */
+    /* B_PIXELS, with piece_rows rows, takes about an eighth of a byte for each voxel of the stack,
+     * and has at most about 2^24 pixels. */
     w->piece_rows = ocl_units((uint64_t)w->ny * w->nz, work->pixels->bits);
     if (w->piece_rows > ((uint32_t)1 << 24) / w->nx + 1)
         w->piece_rows = ((uint32_t)1 << 24) / w->nx + 1;

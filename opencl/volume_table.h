@@ -6,9 +6,9 @@
 #include "app/analysis/volume/volume.h"
 #include "opencl/worker.h"
 
-/* Allocates the worker's buffer number `buffer` for a table of `cells` cells. Sets *made to whether
- * it was allocated: not if the result has labels, if a repair changes the labels, or if the table
- * would be too large. */
+/* Allocates the worker's buffer number `buffer` for a table of `cells` cells, and sets *made to
+ * true. Does not allocate it, and sets *made to false, if the result has labels, if a repair
+ * changes the labels, or if the table would be too large. */
 tc_status vol_table_begin(ocl_worker *w, int buffer, uint64_t cells, bool *made, tc_err *err);
 /* Makes the result, as an_backend's finish does, from the table. head: a copy of the state without
  * its planes, with the device's counts. */

@@ -50,7 +50,7 @@ void ocl_worker_close(void **worker)
 
 size_t ocl_group_size(const ocl_device *device, size_t most)
 {
-    assert(most > 0 && (most & (most - 1)) == 0);
+    assert(most > 0 && (most & (most - 1)) == 0); /* a power of two */
     while (most > device->info.max_group)
         most /= 2;
     return most;
@@ -135,6 +135,7 @@ tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t byt
     return transfer_bytes(w, buffer, offset, NULL, to, bytes, err);
 }
 
+/* The number of bytes of all parts. */
 static size_t parts_bytes(const ocl_part *parts, size_t n)
 {
     size_t bytes = 0;
@@ -207,6 +208,7 @@ static bool record_change(ocl_set_value *old, const ocl_arg *arg)
     return true;
 }
 
+/* Sets argument i of a kernel, unless it already has this value. */
 static tc_status set_arg(ocl_worker *w, int kernel, size_t i, const ocl_arg *arg, tc_err *err)
 {
     ocl_set_value *const old = i < OCL_REMEMBERED_ARGS ? &w->set[kernel][i] : NULL;
@@ -240,15 +242,18 @@ void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
     if (d->growth_params != w->work->params)
         memset(d->growth, 0, sizeof d->growth);
     d->growth_params = w->work->params;
-    const double now = growth != NULL && *growth > 0 ? first * *growth : first;
-    /* The times of launches of equal work differ by a tenth. */
-    ocl_pace_init(pace, 0.85 * w->work->launch_ms, now < (double)most ? (uint64_t)now : most, most);
+    /* The first launch's amount of work. */
+    const double amount = growth != NULL && *growth > 0 ? first * *growth : first;
+    /* The target is less than launch_ms, as the times of launches of equal work differ by a tenth.
+     */
+    ocl_pace_init(pace, 0.85 * w->work->launch_ms, amount < (double)most ? (uint64_t)amount : most,
+                  most);
     pace->first = first;
     pace->growth = growth;
 }
 
 /* Called after launches that took took_ms: sleeps until the launches' share of the elapsed time is
- * at most d->share. Up to 100 ms of the host's work between launches count as elapsed time. */
+ * at most d->share. Of the host's work between launches, up to 100 ms count as elapsed time. */
 static void sleep_between_launches(ocl_worker *w, double took_ms)
 {
     ocl_device *const d = w->device;

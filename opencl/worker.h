@@ -69,7 +69,7 @@ typedef struct ocl_worker {
     ocl_kernel kernel[OCL_MOST_KERNELS]; /* numbered by the backend's enum */
     ocl_set_value set[OCL_MOST_KERNELS][OCL_REMEMBERED_ARGS];
     ocl_batch batch; /* launches queued since the last wait */
-    size_t n_paces;  /* calls of ocl_pace_begin */
+    size_t n_paces;  /* number of calls of ocl_pace_begin */
     bool torn; /* a step has stopped halfway (ocl_ask), so the buffers do not contain a valid state
                 */
     double took_ms; /* device time of the launches that ocl_end_launch last waited for */
@@ -82,8 +82,9 @@ void ocl_worker_close(void **worker);
 
 /* --- kernels --------------------------------------------------------------------------------- */
 
-/* A backend lists its stages by a macro that applies STAGE(stage, kernel) to each, where kernel is
- * a kernel's name or NULL. As STAGE, these make the enumerators, and the array of names. */
+/* A backend whose work consists of stages lists them by a macro LIST(STAGE), which applies
+ * STAGE(stage, kernel) to each, where kernel is a kernel's name or NULL. With these two macros as
+ * STAGE, the list becomes the enumerators, and the array of the kernels' names. */
 #define OCL_STAGE_NUMBER(stage, kernel) stage,
 #define OCL_STAGE_KERNEL(stage, kernel) kernel,
 
@@ -91,9 +92,9 @@ void ocl_worker_close(void **worker);
  * it. */
 size_t ocl_group_size(const ocl_device *device, size_t most);
 
-/* Builds a program and makes kernel i of the worker from names[i] (strings that outlive the
- * worker); leaves kernel i as it is if names[i] is NULL. format and the arguments that follow make
- * the defines; for these and floats see ocl_program_build. */
+/* Builds a program and makes kernel i of the worker, i < n, from names[i] (strings that outlive the
+ * worker); leaves kernel i unchanged if names[i] is NULL. format and the arguments that follow
+ * (printf style) make the flags `defines` of ocl_program_build, which also describes `floats`. */
 tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names,
                     size_t n, tc_err *err, const char *format, ...) TC_FORMAT(7, 8);
 
@@ -101,12 +102,12 @@ tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const 
 
 /* A buffer that a backend needs. */
 typedef struct ocl_need {
-    int buffer;       /* its number; not allocated yet */
-    uint64_t bytes;   /* 0: it is not needed, and not allocated */
+    int buffer;       /* the buffer's number; the buffer is not allocated yet */
+    uint64_t bytes;   /* its size; if 0, it is not needed and not allocated */
     const char *what; /* its purpose, for messages */
-    const void *from; /* its initial content; NULL: undefined */
+    const void *from; /* its initial content; if NULL, the content is undefined */
 } ocl_need;
-/* Allocates the buffers. On an error those that were allocated remain, until the worker is
+/* Allocates the buffers. After an error, the buffers that were allocated remain until the worker is
  * closed. */
 tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err);
 
@@ -135,7 +136,7 @@ tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, t
 /* The size of a launch; the arrays are along x, y and z. */
 typedef struct ocl_grid {
     size_t global[3]; /* work-items of the launch */
-    size_t local[3];  /* work-items of a work-group; local[0] == 0: the driver chooses them */
+    size_t local[3];  /* work-items of a work-group; if local[0] is 0, the driver chooses them */
     size_t start[3];  /* the first work-item's global id */
 } ocl_grid;
 /* Returns a grid of x * y * z work-items in work-groups of `group` work-items along x; x is rounded
@@ -158,7 +159,7 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
 #define OCL_QUEUE(w, kernel, grid, err, ...)                             \
     ocl_queue(&(w)->ocl, kernel, grid, (const ocl_arg[]){ __VA_ARGS__ }, \
               sizeof((const ocl_arg[]){ __VA_ARGS__ }) / sizeof(ocl_arg), err)
-/* An argument: the worker's buffer number i. */
+/* An argument that is the worker's buffer number i. */
 #define OCL_HELD(w, i) OCL_BUFFER((w)->ocl.buffer[i])
 /* Arguments: a number of the kernel's type int, uint, long or float. */
 /* clang-format off */

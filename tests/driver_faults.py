@@ -163,7 +163,7 @@ def main():
             tap.ok(good, title, detail)
     p, content, _, _ = run(made[any_one], any_one + "-term", "clBuildProgram:1:term")
     tap.ok(p.returncode == 3 and content is None and
-           "it is to end, and the OpenCL driver failed" in p.stderr,
+           "stopped, and the OpenCL driver failed" in p.stderr,
            "after SIGTERM and a crash the work does not start again", "%d %s" %
            (p.returncode, p.stderr))
     for call in ("load", "clBuildProgram", "clWaitForEvents"):

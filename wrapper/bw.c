@@ -10,16 +10,16 @@
 #include "app/base/os.h"
 #include "wrapper/bw_side.h"
 
-enum { REASON_MAX = 64 };
+enum { REASON_MAX = 64 }; /* bytes of the text of a reason */
 
 /* The state that both implementations share; there is one job per process. */
 static const bw_side *side = &bw_null_side;
 static bw_request last_request = BW_GO_ON; /* the result of the last bw_poll */
-static char reason_buffer[REASON_MAX];
-static const char *reason_text = ""; /* the reason of last_request */
-static double asleep_seconds;        /* total time that bw_poll has slept, in seconds */
-static _Atomic int
-    signal_number; /* lock-free; a signal handler writes it, and other threads read it */
+static const char *reason_text = "";       /* the reason of last_request */
+static char reason_buffer[REASON_MAX];     /* contains reason_text if a signal was the reason */
+static double asleep_seconds;              /* total time that bw_poll has slept, in seconds */
+static _Atomic int signal_number; /* the signal that was caught; 0 if none; a signal handler writes
+                                     it, and all threads read it */
 
 /* Records a signal. The next signal with the same number ends the process by its default action, as
  * a person who presses Ctrl-C twice expects. */

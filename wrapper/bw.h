@@ -40,6 +40,7 @@ extern "C" {
 #define BW_NORETURN
 #endif
 
+/* How bw_init is to start. */
 typedef struct bw_options {
     double checkpoint_every; /* seconds between checkpoints if there is no client; <= 0 means 60 */
     bool standalone_command; /* started as "texcell run": do not look for a client */
@@ -59,8 +60,8 @@ typedef struct bw_gpu {
 
 /* The client's data about the task. */
 typedef struct bw_task {
-    char version[16]; /* of the application version in the project, such as "1.01"; "" without a
-                         client */
+    char version[16]; /* the number of the project's application version, such as "1.01"; "" without
+                         a client */
     char client[24];  /* the client's version, such as "7.20.5"; "" without a client */
     /* Seconds that the task has run before this start, as counted by the client. */
     double seconds_before;
@@ -97,19 +98,19 @@ int bw_ncpus(void);
 /* Returns the number of CPUs that the volunteer currently allows for all tasks together ("use at
  * most N% of the CPUs"), which may change at any time; 0 if there is no limit or it is unknown. */
 int bw_cpu_limit(void);
-/* Fills *gpu; if no GPU is assigned, with false, "", -1, -1, false. */
+/* Fills *gpu. If no GPU is assigned, its texts are "", its numbers -1, and both flags false. */
 void bw_get_gpu(bw_gpu *gpu);
 
-/* Fills *task; without a client, with "", "", 0, "". */
+/* Fills *task. Without a client, its texts are "" and seconds_before is 0. */
 void bw_get_task(bw_task *task);
 
-/* Fills *volunteer; without a client, with "" and 0. */
+/* Fills *volunteer. Without a client, its texts are "" and host_credit is 0. */
 void bw_get_volunteer(bw_volunteer *volunteer);
 
 /* Reports the fraction of the job that is done, in [0, 1] except for rounding errors. The client
  * reads it about once a second. */
 void bw_fraction_done(double fraction);
-/* Whether a checkpoint is due. If true is returned, the caller must then call
+/* Whether a checkpoint is due. If so, the caller must write one, and then call
  * bw_checkpoint_completed or bw_checkpoint_failed. */
 bool bw_time_to_checkpoint(void);
 /* Reports that a checkpoint is on disk, so that a later restart does not lose the CPU time until

@@ -78,10 +78,11 @@ std::string one_line(const char *text)
 double checkpoint_cpu_time;
 double retry_at; // after a failed checkpoint: time (tc_seconds) of the next attempt; else 0
 
-// A file that is written at the start and becomes a message to the client when the task exits,
-// so that exiting works even if the disk is full by then.
+// A file that is written at the start, so that it occupies space on the disk. When the task exits,
+// the message to the client is written into this file and the file is renamed, which works even if
+// the disk is full by then.
 const char spare_file[] = "exit_spare";
-enum { SPARE_ROOM = 512 };
+enum { SPARE_ROOM = 512 }; // bytes of the file
 
 void make_spare_file(void)
 {
@@ -140,7 +141,7 @@ bool write_finish_file(void)
 bw_request boinc_side_asked(const char **why, bool *suspended);
 void boinc_side_exit_on_request(bw_request request);
 
-// Sleeps for a second, or ends the process if the client requests that or a signal was caught.
+// Sleeps for a second. Ends the process instead if the client requests that or a signal was caught.
 void wait_a_second(void)
 {
     const char *why;
@@ -158,10 +159,10 @@ const int hour = 3600;
 
 void boinc_side_temporary_exit(const char *reason)
 {
-    const uint64_t times = tc_count_in_file(exit_count_file);
-    const int delay = times <= 1 ? 300 : times <= 24 ? hour : 24 * hour;
+    const uint64_t n_exits = tc_count_in_file(exit_count_file);
+    const int delay = n_exits <= 1 ? 300 : n_exits <= 24 ? hour : 24 * hour;
     const std::string line = one_line(reason);
-    while (!request_temporary_exit(delay, line.c_str(), times == 2))
+    while (!request_temporary_exit(delay, line.c_str(), n_exits == 2))
         wait_a_second();
     exit_now(0);
 }
@@ -174,9 +175,10 @@ size_t first_line_length(const char *text, size_t n)
     return newline ? static_cast<size_t>(static_cast<const char *>(newline) - text) + 1 : n;
 }
 
-// Shortens a long stderr log, since a task that is restarted every minute prints the same lines
-// each time. The client reports only the log's last 63 KiB, but the first lines are the most
-// useful: keeps the first and the last ones. Writes in place, as the disk may be full.
+// Shortens a long stderr log, which a task that is restarted every minute fills with the same
+// lines. The client reports only the log's last 63 KiB, but the first lines are the most useful:
+// keeps the first and the last lines, up to PART bytes each. Writes in place, as the disk may be
+// full.
 void shorten_log(void)
 {
     enum { MOST = 48 << 10, PART = 16 << 10 };
@@ -194,7 +196,7 @@ void shorten_log(void)
         const bool shortened = tc_write_at(fd, keep, marker, n) &&
                                tc_write_at(fd, keep + n, last + skip, left) &&
                                ftruncate(fd, static_cast<off_t>(keep + n + left)) == 0;
-        (void)shortened; // otherwise the log keeps its length
+        (void)shortened; // a failure is ignored: the log stays long
     }
     close(fd);
 }
@@ -359,8 +361,9 @@ void boinc_side_checkpoint_completed(void)
     boinc_wu_cpu_time(checkpoint_cpu_time);
 }
 
-// The runtime has no function for this. boinc_time_to_checkpoint has begun a critical section,
-// which must end. Until a checkpoint is completed, that function continues to return true.
+// The runtime has no function for a failed checkpoint. boinc_time_to_checkpoint has begun a
+// critical section, which must end here. Until a checkpoint is completed, boinc_time_to_checkpoint
+// continues to return true, so retry_at delays the next attempt.
 void boinc_side_checkpoint_failed(void)
 {
     retry_at = tc_seconds() + 60;
@@ -392,8 +395,8 @@ void boinc_side_exit_on_request(bw_request request)
 {
     if (request == BW_ABORT)
         exit_now(EXIT_ABORTED_BY_CLIENT);
-    // Reports the CPU time of the checkpoint that was just written, as the timer thread would do so
-    // only at its next full second.
+    // Reports the CPU time of the last checkpoint, which was just written: the timer thread would
+    // report it only at its next full second.
     double cpu_time = 0;
     boinc_wu_cpu_time(cpu_time);
     const double fraction = boinc_get_fraction_done(); // -1: none reported yet

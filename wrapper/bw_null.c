@@ -8,6 +8,7 @@
 
 static const double default_checkpoint_seconds = 60;
 
+/* The clock by which checkpoints are due. */
 static struct {
     double checkpoint_every; /* seconds between two checkpoints */
     double last_checkpoint;  /* time of the last checkpoint (tc_seconds) */
@@ -65,6 +66,7 @@ static bool null_time_to_checkpoint(void)
     return tc_seconds() - null.last_checkpoint >= null.checkpoint_every;
 }
 
+/* Restarts the clock after a checkpoint, whether it was completed or failed. */
 static void null_restart_clock(void)
 {
     null.last_checkpoint = tc_seconds();

@@ -1,6 +1,6 @@
 /*
- * The table of functions that each implementation of bw.h provides (here called a side). Private
- * to this folder. Except for `asked`, the functions are those of bw.h with the same names.
+ * The table of functions that each implementation of bw.h provides (called a side). Only for files
+ * in this folder. Except for `asked`, the functions are those of bw.h with the same names.
  */
 #ifndef BW_SIDE_H
 #define BW_SIDE_H
@@ -34,8 +34,8 @@ typedef struct bw_side {
 } bw_side;
 
 extern const bw_side bw_null_side;
-/* Only in a build with BOINC. Returns its implementation if this process was started in a slot
- * folder, otherwise NULL. */
+/* Returns the implementation by the BOINC API if this process was started in a slot folder,
+ * otherwise NULL. Exists only in a build with BOINC. */
 const bw_side *bw_boinc_side(void);
 
 #ifdef __cplusplus

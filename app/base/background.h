@@ -18,15 +18,15 @@ typedef struct tc_background {
     bool stopped;             /* tc_background_stop was called */
 } tc_background;
 
-/* allowed: whether background threads may run from the start; otherwise they wait for the first
- * tc_background_allow. */
+/* allowed: whether background threads may always run; otherwise they may run only after
+ * tc_background_allow, until tc_background_disallow. */
 void tc_background_init(tc_background *background, bool allowed);
 /* Must not be called while a thread may still call tc_background_ask. */
 void tc_background_destroy(tc_background *background);
 
-/* Background threads may run between tc_background_allow and tc_background_disallow, as the caller
- * sleeps or waits meanwhile and its processor is free. Any thread may call these two, always in
- * pairs; pairs may overlap. NULL is ignored. */
+/* Background threads may run between tc_background_allow and tc_background_disallow: the caller
+ * sleeps or waits meanwhile, so its processor core is free. Any thread may call these two, always
+ * in pairs; pairs may overlap. NULL is ignored. */
 void tc_background_allow(tc_background *background);
 void tc_background_disallow(tc_background *background);
 /* Between tc_background_pause and tc_background_resume background threads must not run, even if

@@ -70,8 +70,8 @@ static tc_status store_value(const tc_option *o, const char *value, tc_err *err)
 static tc_status refuse_option(int code, char **argv, const tc_option *options, tc_err *err)
 {
     const char *rejected = argv[optind - 1], *similar_name = NULL;
-    const char *const group =
-        argv[optind]; /* if a letter of a group was rejected: the argument with the group */
+    /* If a letter in a group such as -abc was rejected: the argument with the group. */
+    const char *const group = argv[optind];
     const char letter[] = { '-', (char)optopt, '\0' };
     char name[32];
     size_t least = TC_UNLIKE;
@@ -84,8 +84,8 @@ static tc_status refuse_option(int code, char **argv, const tc_option *options, 
         return tc_fail(err, TC_USAGE, "%.64s: this option takes no value", rejected);
     if (rejected == letter && group != NULL && group[0] == '-' && group[1] == optopt &&
         strlen(group) > 3)
-        snprintf(name, sizeof name, "-%.*s", (int)strcspn(group, "="),
-                 group); /* a dash is missing, as in -param x=1 */
+        /* A dash is missing, as in -param x=1: the long name is compared. */
+        snprintf(name, sizeof name, "-%.*s", (int)strcspn(group, "="), group);
     else
         snprintf(name, sizeof name, "%.*s", (int)strcspn(rejected, "="), rejected);
     for (; options->name != NULL && strncmp(name, "--", 2) == 0; options++)
@@ -96,9 +96,9 @@ static tc_status refuse_option(int code, char **argv, const tc_option *options, 
                    similar_name != NULL ? similar_name : "", similar_name != NULL ? "\"?)" : "");
 }
 
-/* Passes the message of a usage error to the table's fault handler, which is the `take` of the
- * entry that ends the table, and returns the handler's status. Without such an error, or without a
- * handler, returns `status`. */
+/* If status is TC_USAGE, passes the message to the table's fault handler, which is the `take` of
+ * the entry that ends the table, and returns the handler's status. If it is another status, or
+ * there is no handler, returns `status`. */
 static tc_status report_usage_error(const tc_option *end_of_table, tc_status status, tc_err *err)
 {
     return status == TC_USAGE && end_of_table->take != NULL
@@ -145,7 +145,7 @@ tc_status tc_read_options(int argc, char **argv, const tc_option *options, int *
         if (code == ':' || code == '?') {
             status = refuse_option(code, argv, options, err);
         } else {
-            if (i < 0)
+            if (i < 0) /* code is the option's letter */
                 for (i = 0; options[i].letter != code; i++)
                     ;
             status = store_value(&options[i], optarg, err);
@@ -232,14 +232,13 @@ static tc_status run_verb(const tc_program *p, int argc, char **argv, tc_err *er
 
 int tc_report(const char *program, tc_status status, tc_err *err)
 {
-    /* EPIPE: the reader has closed the pipe (as `head` does), which needs no message. */
+    /* EPIPE means that the reader has closed the pipe (as `head` does), which needs no message. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && (status == TC_OK || err->message[0] == '\0')) {
         status = tc_fail(err, TC_IO, "standard output: cannot be written: %s", strerror(errno));
         if (errno == EPIPE)
             return tc_exit_code(status);
     }
-    /* tc_plain: the message may quote a file's name or content, which may contain control
-     * characters. */
+    /* The message may quote a file's name or content, which may contain control characters. */
     if (status != TC_OK && err->message[0] != '\0')
         fprintf(stderr, "%s: error: %s\n", program, tc_plain(err->message));
     return tc_exit_code(status);

@@ -30,7 +30,8 @@ typedef struct tc_option {
                  not given */
     uint64_t least, most;
     const char *word; /* a text that stands for the number 0 (TC_NUMBER); NULL if there is none */
-    bool *given;      /* set to true if the option is given; may be NULL */
+    bool *given;      /* *given is set to true if the option is given; may be NULL */
+    /* Converts the value and stores it (TC_TAKE). */
     tc_status (*take)(void *to, const char *value, tc_err *err);
 } tc_option;
 
@@ -44,7 +45,7 @@ typedef struct tc_verb {
     /* Runs the verb, which is argv[0]. If it returns TC_USAGE, tc_main appends the name of the help
      * to read to the message. */
     tc_status (*run)(int argc, char **argv, tc_err *err);
-    const char *help; /* NULL: the program's help is printed */
+    const char *help; /* the text of VERB --help; NULL: the program's help is printed */
 } tc_verb;
 
 typedef struct tc_program {
@@ -54,8 +55,8 @@ typedef struct tc_program {
     /* Writes the names and versions of the libraries that the program uses, for --version; NULL if
      * there are none. */
     void (*libraries)(char *text, size_t size);
-    /* Runs a command line that does not begin with a verb; NULL: that is an error. argv[0] is the
-     * program. */
+    /* Runs a command line that does not begin with a verb; argv[0] is the program. NULL: such a
+     * command line is an error. */
     tc_status (*without_verb)(int argc, char **argv, tc_err *err);
     /* The program runs as a task, where nobody would read help: a command line that begins with an
      * option, even --help, is passed to without_verb. */
@@ -67,10 +68,10 @@ typedef struct tc_program {
  * pipe, so that writing fails instead of ending the process. */
 int tc_main(const tc_program *program, int argc, char **argv);
 
-/* Prints on stderr, in one printable line, the message of a failed status, and returns the exit
- * code. It also fails if standard output could not be written and there is no other message. A
- * failed status with an empty message prints nothing, as the verb has printed its answer on
- * standard output. tc_main calls this function with the result of a verb. */
+/* Returns the exit code of `status`. If it is an error, prints the message on stderr, as one
+ * printable line. An error with an empty message prints nothing, as the verb has printed its answer
+ * on standard output. If standard output could not be written, that is the error, unless there is
+ * another message. tc_main calls this function with the result of a verb. */
 int tc_report(const char *program, tc_status status, tc_err *err);
 
 #endif

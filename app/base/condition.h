@@ -14,8 +14,9 @@ typedef struct tc_condition {
 
 void tc_condition_init(tc_condition *condition);
 void tc_condition_destroy(tc_condition *condition);
-/* Waits until the condition is signalled, but at most `seconds` (0 to 1000). The function may also
- * return earlier, so the caller must check its condition again. lock: as for pthread_cond_wait. */
+/* Waits until tc_condition_signal is called, but at most `seconds` (0 to 1000). The function may
+ * also return earlier, so the caller must check what it waits for. lock: as for pthread_cond_wait,
+ * locked by the caller. */
 void tc_condition_wait(tc_condition *condition, pthread_mutex_t *lock, double seconds);
 void tc_condition_signal(tc_condition *condition);
 

@@ -31,12 +31,12 @@ enum {
     LANES = 4,             /* registers that are folded side by side */
     LANE = 32,             /* bytes of a register */
     STRIDE = LANES * LANE, /* bytes that the registers hold together */
-    WORTH = 512            /* bytes from which on these registers are faster */
+    WORTH = 512            /* the least number of bytes for which this is faster than the library */
 };
 
-/* Returns a times x^distance, modulo the CRC's polynomial, plus b, for both 128-bit halves. by: the
- * two factors x^(distance + 32) and x^(distance - 32), each modulo the polynomial and with its bits
- * reversed. */
+/* Returns, for both 128-bit halves, a times x^distance plus b, which is congruent modulo the CRC's
+ * polynomial. by: the two factors x^(distance + 32) and x^(distance - 32), each modulo the
+ * polynomial and with its bits reversed. */
 __attribute__((target("avx2,vpclmulqdq"))) static inline __m256i fold(__m256i a, __m256i by,
                                                                       __m256i b)
 {
@@ -45,14 +45,16 @@ __attribute__((target("avx2,vpclmulqdq"))) static inline __m256i fold(__m256i a,
                             b);
 }
 
+/* Loads register number `lane` of the bytes at `at`. */
 __attribute__((target("avx2"))) static inline __m256i load(const unsigned char *at, size_t lane)
 {
     return _mm256_loadu_si256((const __m256i *)(const void *)(at + LANE * lane));
 }
 
-/* Adds the whole strides of n bytes (n >= STRIDE) to the CRC and sets *done to their number of
- * bytes. Folds them into 32 bytes that have the same CRC, which a library then computes (Gopal et
- * al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009). */
+/* Adds as many whole strides as n bytes contain (n >= STRIDE) to the CRC, and sets *done to the
+ * number of bytes added. Folds them into 32 bytes that have the same CRC, which a library then
+ * computes (Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction,
+ * Intel 2009). */
 __attribute__((target("avx2,vpclmulqdq"))) static uint32_t add_by_products(uint32_t crc,
                                                                            const unsigned char *at,
                                                                            size_t n, size_t *done)
@@ -75,10 +77,11 @@ __attribute__((target("avx2,vpclmulqdq"))) static uint32_t add_by_products(uint3
     return add_by_library(UINT32_MAX, rest, sizeof rest);
 }
 
+/* Whether carry-less multiplication of 256-bit registers can be used: not known yet, no, or yes. */
 typedef enum products { UNKNOWN, NONE, WIDE } products;
 
-/* Finds whether these instructions can be used. Leaf 1 of cpuid has OSXSAVE (XCR0 can be read; it
- * says whether the system saves 256-bit registers), leaf 7 AVX2 and VPCLMULQDQ. */
+/* Returns NONE or WIDE. Leaf 1 of cpuid has the bit OSXSAVE: XCR0 can be read, which contains
+ * whether the system saves 256-bit registers. Leaf 7 has the bits of AVX2 and VPCLMULQDQ. */
 static products find_products(void)
 {
     const unsigned osxsave = 1u << 27, ymm = 6, avx2 = 1u << 5, vpclmul = 1u << 10;

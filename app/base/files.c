@@ -11,7 +11,7 @@
 
 tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_err *err)
 {
-    /* If the file was removed or renamed after this many tries, its file system must be faulty. */
+    /* If the file was removed or renamed during so many tries, its file system must be faulty. */
     enum { TRIES = 1000 };
 
     for (int i = 0; i < TRIES; i++) {
@@ -46,16 +46,16 @@ tc_status tc_open_fault(int error)
 
 tc_status tc_write_fault(int error)
 {
-    const bool may_end = error == ENOSPC || error == EROFS || error == EIO ||
+    const bool may_pass = error == ENOSPC || error == EROFS || error == EIO ||
 #ifdef EDQUOT
-                         error == EDQUOT ||
+                          error == EDQUOT ||
 #endif
 #ifdef ESTALE
-                         error == ESTALE ||
+                          error == ESTALE ||
 #endif
-                         error == ENOTCONN || error == ETIMEDOUT;
+                          error == ENOTCONN || error == ETIMEDOUT;
 
-    return may_end ? TC_DISK : TC_IO;
+    return may_pass ? TC_DISK : TC_IO;
 }
 
 tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err)

@@ -43,11 +43,11 @@ tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err
 tc_status tc_read_at(int fd, const char *shown_name, uint64_t at, void *data, size_t n,
                      size_t *n_read, tc_err *err);
 
-/* Reads n bytes from offset `at`. Returns false if the file ends before or cannot be read. */
+/* Reads n bytes from offset `at`. Returns false if the file ends before them or cannot be read. */
 bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n);
 
-/* Writes n bytes to offset `at`, in as many calls as necessary. Returns false, with errno, if not
- * all could be written. */
+/* Writes n bytes to offset `at`, in as many calls as necessary. Returns false and sets errno if not
+ * all bytes could be written. */
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n);
 
 /* From now on tc_write_at also waits until earlier pieces of the file are on the disk. On a slow

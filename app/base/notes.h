@@ -11,7 +11,7 @@
 #include "app/base/status.h"
 
 enum {
-    TC_NOTE_KINDS = 24, /* the most kinds that are distinguished; notes of others are all printed */
+    TC_NOTE_KINDS = 24,  /* the most kinds that are counted; notes of others are all printed */
     TC_NOTES_PRINTED = 2 /* the most notes of one kind that are printed */
 };
 
@@ -31,9 +31,9 @@ typedef struct tc_notes {
  * name. Notes that differ only in numbers are of one kind. */
 bool tc_notes_add(tc_notes *notes, const char *text);
 
-/* Calls `print` for each kind of which some notes were not printed, then resets *notes. more: the
- * number of notes that were not printed. differ: whether their numbers differ from those of the
- * first note. text: the first note. */
+/* Calls `print` for each kind of which some notes were not printed, then resets *notes. more: how
+ * many notes of the kind were not printed. differ: whether the numbers in any note of the kind
+ * differ from those in the first. text: the first note. */
 void tc_notes_end(tc_notes *notes,
                   void (*print)(void *user, size_t more, bool differ, const char *text),
                   void *user);

@@ -17,6 +17,7 @@ static inline uint64_t tc_larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* a / b, rounded up. */
 static inline uint64_t tc_quotient_up(uint64_t a, uint64_t b)
 {
     assert(b > 0);

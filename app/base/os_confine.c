@@ -24,9 +24,9 @@ void os_close_inherited(void)
 void os_close_inherited(void)
 {
     enum {
-        CLOSE_RANGE = 436, /* the number of the system call, on all processors */
+        CLOSE_RANGE = 436, /* the number of the system call close_range, on all processors */
         FIRST = STDERR_FILENO + 1,
-        MOST = 1 << 20 /* where closing descriptors one by one ends at the latest */
+        MOST = 1 << 20 /* the highest descriptor that is closed if close_range is missing */
     };
     const long limit = sysconf(_SC_OPEN_MAX);
 
@@ -68,8 +68,8 @@ enum {
     PATH_RULE = 1    /* the kind of a rule for a folder and everything in it */
 };
 
-/* Access rights. FILE_RIGHTS are those that a rule for a file may contain; the others are only for
- * folders. */
+/* Access rights, as bits (LANDLOCK_ACCESS_FS_...). FILE_RIGHTS are the rights that a rule for a
+ * file may contain; the others are only for folders. */
 enum {
     EXECUTE = 1,
     WRITE_FILE = 1 << 1,
@@ -100,8 +100,9 @@ unsigned os_confines(void)
     return version > 0 ? (unsigned)version : 0;
 }
 
-/* Returns all rights that a version of Landlock can deny: for files, for TCP, and for signals and
- * abstract sockets of other processes. last[version]: the highest bit of the rights for files. */
+/* Returns all rights that a version of Landlock can deny: for files; for TCP (3: bind and connect);
+ * and for abstract sockets and signals of other processes (3). last[version]: the number of the
+ * highest bit of the rights for files. */
 static ruleset all_rights(unsigned version)
 {
     const int last[] = { 0, 12, 13, 14, 14, 15 };
@@ -164,7 +165,8 @@ static bool confine_files(const os_place *places)
 
 /* --- system calls: seccomp ------------------------------------------------------------------- */
 
-/* PROCESSOR: the audit architecture of this program's system calls. RSEQ: the number of rseq. */
+/* PROCESSOR: the architecture that the kernel reports to the filter for this program's system
+ * calls. RSEQ: the number of the system call rseq. */
 #if defined(__x86_64__)
 enum { PROCESSOR = AUDIT_ARCH_X86_64, RSEQ = 334 };
 #else
@@ -279,9 +281,10 @@ static const call allowed[] = {
 /* The most instructions of a filter. */
 enum { MOST_FILTER = 512 };
 
-/* A seccomp filter of n instructions. For each allowed system call it
- * compares the number; the instructions after the comparison check the arguments and return `allow`
- * or `deny`. */
+/* A seccomp filter of n instructions. For each allowed system call it compares the number; the
+ * instructions after the comparison check the arguments and return `allow` or `deny`. The last two
+ * arguments of BPF_JUMP are the numbers of instructions that are skipped if the comparison is true,
+ * and if it is false. */
 typedef struct filter {
     struct sock_filter code[MOST_FILTER];
     unsigned short n;
@@ -300,6 +303,7 @@ static void add_op(filter *f, struct sock_filter instruction)
  * lower half, which suffices if the argument is an int. */
 static void add_load(filter *f, unsigned argument, bool upper)
 {
+    /* An argument has 8 bytes, little-endian. */
     const size_t at = offsetof(struct seccomp_data, args) + (size_t)8 * argument + (upper ? 4 : 0);
 
     add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)at));
@@ -318,7 +322,10 @@ static void add_if(filter *f, unsigned short comparison, unsigned operand,
  * argument is the mode. */
 static void add_open_check(filter *f, unsigned flags, unsigned calls)
 {
-    enum { TMPFILE = 020000000, SPECIAL = 07000 };
+    enum {
+        TMPFILE = 020000000, /* the bit of O_TMPFILE other than O_DIRECTORY */
+        SPECIAL = 07000      /* set-user-ID, set-group-ID and sticky bit */
+    };
     add_load(f, flags, false);
     if (calls & OS_CALLS_MAKE) {
         add_op(f,
@@ -332,6 +339,7 @@ static void add_open_check(filter *f, unsigned flags, unsigned calls)
     add_op(f, allow);
 }
 
+/* Appends the check of fcntl's command, its second argument. */
 static void add_fcntl_check(filter *f, unsigned calls)
 {
     static const unsigned flags[] = { F_GETFD, F_SETFD, F_GETFL },
@@ -345,13 +353,15 @@ static void add_fcntl_check(filter *f, unsigned calls)
     add_op(f, deny);
 }
 
+/* Appends the check of a system call's arguments. calls: the argument of os_confine. */
 static void add_check(filter *f, check what, unsigned calls)
 {
     enum {
+        /* The flags with which the C library creates a thread. */
         THREAD = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                  CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_DETACHED,
-        BROKEN_MEMORY = 100, /* MADV_HWPOISON, and above it MADV_SOFT_OFFLINE */
-        TCGETS2_ = (int)0x802c542a
+        BROKEN_MEMORY = 100,       /* MADV_HWPOISON, and above it MADV_SOFT_OFFLINE */
+        TCGETS2_ = (int)0x802c542a /* TCGETS2, whose definition needs struct termios2 */
     };
 
     switch (what) {
@@ -416,6 +426,8 @@ static void add_check(filter *f, check what, unsigned calls)
     }
 }
 
+/* Writes the whole filter: kills the process if the architecture is another one, otherwise denies
+ * each system call that is not in `allowed`. */
 static void write_filter(filter *f, unsigned calls)
 {
     enum { X32 = 0x40000000 }; /* a bit of all system calls of the x32 ABI */
@@ -446,6 +458,7 @@ static void write_filter(filter *f, unsigned calls)
     add_op(f, deny);
 }
 
+/* Installs the filter of system calls. */
 static bool confine_calls(unsigned calls)
 {
     filter f;

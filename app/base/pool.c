@@ -20,7 +20,7 @@ struct an_pool {
     pthread_cond_t start, end; /* signalled at the start and end of a run (an_pool_run_until) */
     unsigned n_workers;        /* threads besides the caller */
     worker *workers;
-    /* Data of the current run: */
+    /* The next members describe the current run. */
     an_pool_fn fn;
     void *user;
     size_t n_parts, next; /* number of parts; the part that is started next */
@@ -30,8 +30,9 @@ struct an_pool {
     bool stop;            /* the workers must end */
 };
 
-/* Runs parts, one after another, until all are started or the time `until` is reached. A part takes
- * long compared with locking and reading the clock. thread: the number of the calling thread. */
+/* Runs parts, one after another, until all parts are started or the time pool->until is reached;
+ * but always starts part 0. A part takes long compared with locking and reading the clock. thread:
+ * the number of the calling thread. */
 static void run_parts(an_pool *pool, unsigned thread)
 {
     pthread_mutex_lock(&pool->lock);
@@ -45,6 +46,7 @@ static void run_parts(an_pool *pool, unsigned thread)
     pthread_mutex_unlock(&pool->lock);
 }
 
+/* A worker thread: takes part in each run until the pool is destroyed. */
 static void *worker_main(void *arg)
 {
     worker *const w = arg;
@@ -126,7 +128,7 @@ void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts)
     an_pool_run_until(pool, fn, user, n_parts, INFINITY);
 }
 
-/* The parts of fn from number `first` on; run_shifted numbers them from 0. */
+/* The arguments of run_shifted, which runs part number first + i of fn as its part i. */
 typedef struct shifted_parts {
     an_pool_fn fn;
     void *user;

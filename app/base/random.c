@@ -16,7 +16,7 @@ uint64_t tc_random(uint64_t *state)
 uint64_t tc_random_below(uint64_t n, uint64_t *state)
 {
     assert(n > 0);
-    const uint64_t rest = (UINT64_MAX % n + 1) % n;
+    const uint64_t rest = (UINT64_MAX % n + 1) % n; /* 2^64 mod n */
     uint64_t r;
 
     do
@@ -30,7 +30,7 @@ void tc_random_order(size_t n, size_t *order, uint64_t *state)
     for (size_t i = 0; i < n; i++) {
         const size_t other = (size_t)tc_random_below(i + 1, state);
 
-        order[i] = i;
+        order[i] = i; /* also initialises order[other] if other == i */
         order[i] = order[other];
         order[other] = i;
     }

@@ -12,7 +12,8 @@
 uint64_t tc_random(uint64_t *state);
 /* Returns a number from 0 to n - 1, all equally likely; n > 0. */
 uint64_t tc_random_below(uint64_t n, uint64_t *state);
-/* Sets order[i], i < n, to the numbers from 0 to n - 1, in each order equally likely. */
+/* Sets order[0] to order[n - 1] to the numbers from 0 to n - 1 in a random order; all orders are
+ * equally likely. */
 void tc_random_order(size_t n, size_t *order, uint64_t *state);
 
 #endif

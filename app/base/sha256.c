@@ -40,6 +40,7 @@ static inline void do_round(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uin
           ((a & b) ^ (a & c) ^ (b & c));
 }
 
+/* Updates the hash state with a block. w: the message words. */
 static void add_block(uint32_t state[8], const unsigned char block[64])
 {
     uint32_t w[64], v[8];
@@ -74,8 +75,8 @@ void tc_sha256_portable(uint32_t state[8], const unsigned char *blocks, size_t n
 
 #if defined __x86_64__
 
-/* Rounds `from` to from + 3, with the message words in w0. w0 to w3 hold 16 consecutive message
- * words. If has_next, w0 then receives the four words that follow them. */
+/* Computes rounds `from` to from + 3, with the message words in w0. w0 to w3 hold 16 consecutive
+ * message words. If has_next, w0 then receives the four words that follow these 16. */
 #define FOUR(from, w0, w1, w2, w3, has_next)                                                  \
     do {                                                                                      \
         const __m128i k = _mm_add_epi32(                                                      \
@@ -124,8 +125,9 @@ __attribute__((target("sha,sse4.1"))) static void add_blocks_sha(uint32_t state[
     }
 }
 
-/* Whether the processor has these instructions: leaf 1 of cpuid has the bits of SSSE3 and SSE4.1,
- * leaf 7 that of SHA. They use the SSE registers that every x86-64 processor has. */
+/* Whether the processor has the instructions that add_blocks_sha uses: leaf 1 of cpuid has the bits
+ * of SSSE3 and SSE4.1, leaf 7 the bit of SHA. They use the SSE registers that every x86-64
+ * processor has. */
 static bool has_instructions(void)
 {
     const unsigned sse = 1u << 9 | 1u << 19, sha = 1u << 29;
@@ -135,7 +137,8 @@ static bool has_instructions(void)
            __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & sha) != 0;
 }
 
-/* The result is cached, as cpuid takes 10 us in a virtual machine. */
+/* Returns the fastest implementation for this processor. It is stored, as cpuid takes 10 us in a
+ * virtual machine. */
 static tc_sha256_blocks *fastest_blocks(void)
 {
     static tc_sha256_blocks *_Atomic best;
@@ -184,7 +187,7 @@ void tc_sha256_add(tc_sha256 *s, const void *data, size_t n)
     }
 }
 
-/* The message is padded by a one bit, zeros, and its length in bits as the last 8 bytes of a block.
+/* Pads the message by a one bit, zero bits, and its length in bits as the last 8 bytes of a block.
  */
 void tc_sha256_end(tc_sha256 *s, char text[TC_SHA256_TEXT])
 {

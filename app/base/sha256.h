@@ -24,8 +24,11 @@ enum { TC_SHA256_TEXT = 65 };
 /* The implementation in portable C, for processors without SHA instructions. */
 tc_sha256_blocks tc_sha256_portable;
 
+/* Begins a digest. */
 void tc_sha256_begin(tc_sha256 *s);
+/* Adds n bytes to the data of the digest. */
 void tc_sha256_add(tc_sha256 *s, const void *data, size_t n);
+/* Writes the digest of all data added as hexadecimal text; then only tc_sha256_begin may follow. */
 void tc_sha256_end(tc_sha256 *s, char text[TC_SHA256_TEXT]);
 
 #endif

@@ -18,6 +18,7 @@ typedef struct sorter {
     tc_err *err;
 } sorter;
 
+/* Copies bytes, polling between blocks. */
 static tc_status copy_bytes(unsigned char *to, const unsigned char *from, size_t bytes,
                             const tc_poll *poll, tc_err *err)
 {
@@ -40,6 +41,7 @@ static tc_status sort_part(const sorter *s, unsigned char *start, size_t n, unsi
     return_if_error(sort_part(s, start, half, work));
     return_if_error(sort_part(s, start + half * size, n - half, work));
     return_if_error(copy_bytes(work, start, half * size, s->poll, s->err));
+    /* Merges the first half, in `work` from a on, and the second half, in `start` from b on. */
     for (size_t i = 0, a = 0, b = half; a < half; i++) {
         const bool from_first = b == n || s->compare(work + a * size, start + b * size) <= 0;
 
@@ -74,6 +76,7 @@ enum {
 static tc_status distribute_elements(const sorter *s, const unsigned char *from, unsigned char *to,
                                      int digit, uint32_t (*key)(const void *element))
 {
+    /* start[d]: first the number of elements with digit d, then the place in `to` of the next. */
     size_t start[1 << DIGIT] = { 0 }, n_before = 0;
     const int shift = digit * DIGIT;
     const uint32_t mask = ((uint32_t)1 << DIGIT) - 1;

@@ -14,7 +14,7 @@
 
 typedef enum tc_status {
     TC_OK = 0,    /* done */
-    TC_MORE,      /* a step of a job is done, others follow */
+    TC_MORE,      /* no error; something remains to be done, as the function's comment says */
     TC_USAGE,     /* bad command line                          exit 1  */
     TC_BAD_INPUT, /* a file or its content is not acceptable   exit 2  */
     TC_TRY_LATER, /* interrupted: state kept, run again        exit 3  */

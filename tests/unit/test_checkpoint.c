@@ -171,11 +171,11 @@ static void refuses_every_other_length(void **state)
     data = read_content(f->checkpoint, &size);
     for (size_t n = 0; n < size; n++) {
         write_file(f->checkpoint, data, n);
-        expect_refused(f, &f->mark, ": is torn");
+        expect_refused(f, &f->mark, ": is incomplete");
     }
     data[size] = 0;
     write_file(f->checkpoint, data, size + 1);
-    expect_refused(f, &f->mark, ": is torn");
+    expect_refused(f, &f->mark, ": is incomplete");
     free(data);
 }
 
@@ -686,7 +686,7 @@ static void refuses_non_files(void **state)
     assert_null(s);
     rmdir(f->spool);
     MUST(mkfifo(f->checkpoint, 0600) == 0);
-    expect_refused(f, &f->mark, ": is torn"); /* reading does not wait at a FIFO */
+    expect_refused(f, &f->mark, ": is incomplete"); /* reading does not wait at a FIFO */
     remove(f->checkpoint);
     free(victim);
 }
