@@ -209,6 +209,14 @@ class Database:
         finally:
             cursor.close()
 
+    def rows_among(self, sql, values, keys):
+        """Executes a statement, which ends its values with `IN {}`, for 500 of the keys at a time;
+        returns all rows. values: those before the keys."""
+        rows = []
+        for i in range(0, len(keys), 500):
+            part = tuple(keys[i:i + 500])
+            rows += self.rows(sql.format("(%s)" % ",".join(["%s"] * len(part))), values + part)
+        return rows
 
     @contextlib.contextmanager
     def transaction(self):
