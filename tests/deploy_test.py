@@ -1979,9 +1979,14 @@ def test_put_off(folder, again):
     words = watch()
     ok("assimilated, but not in the data set: 2, such as wrong_0001" in words and
        "bin/texcell-again --lost" in words, "watch: results that the data set lost", words)
+    sql(folder, "INSERT INTO workunit(id, name, canonical_resultid, assimilate_state, error_mask) "
+        "VALUES(99, 'nowhere_0001', 0, 0, 0)")
     r = run([os.path.join(folder, "bin", "texcell-again"), "--lost"], env=ENV)
-    ok(r.returncode == 1 and "give --yes" in r.stderr, "again --lost: asks before units are "
-       "computed again", r.stdout + r.stderr)
+    ok(r.returncode == 1 and "give --yes" in r.stderr and "1 must be computed again" in r.stderr,
+       "again --lost: asks before units are computed again", r.stdout + r.stderr)
+    ok("nowhere_0001" in r.stdout, "again --lost: without an answer, too, units that cannot be "
+       "packed are named", r.stdout + r.stderr)
+    sql(folder, "DELETE FROM workunit WHERE id = 99")
     r = again("--lost")
     ok(r.returncode == 0 and "2 units are not in the data set: 1 results are still there, and 1 "
        "are computed again" in r.stdout and

@@ -81,8 +81,8 @@ def ask_user(question, yes):
     """Asks the user at the terminal, and returns whether the answer is yes. yes: --yes was given,
     so nothing is asked."""
     if not yes and not sys.stdin.isatty():
-        raise Problem("there is no terminal to ask at: give --yes, or --dry-run to see what "
-                      "would be done", USAGE)
+        raise Problem("%s There is no terminal to ask at: give --yes, or --dry-run to see what "
+                      "would be done" % question, USAGE)
     try:
         return yes or input(question + " [y/N] ").strip().lower() in ("y", "yes")
     except EOFError:
