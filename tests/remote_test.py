@@ -2,16 +2,22 @@
 status, fetching results; a kill at any call to the server, after which the command is repeated;
 work that the server refuses, loses or deletes. The Python module boinc_submit is a stand-in, too,
 with the calls, arguments and answers of BOINC's."""
+import contextlib
+import gzip
 import http.server
 import io
+import itertools
 import json
 import os
 import re
 import shutil
 import sys
 import threading
+import time
+import types
 import urllib.parse
 import xml.etree.ElementTree as ElementTree
+import zipfile
 
 import numpy as np
 from PIL import Image
@@ -25,7 +31,7 @@ SUBMIT = os.path.join(SRC, "validator", "deploy", "texcell-submit")
 TMP = scratch()
 KEY = "0123abc"
 MODULE = '''
-import json, os, urllib.parse, urllib.request, xml.etree.ElementTree
+import builtins, json, os, urllib.parse, urllib.request, xml.etree.ElementTree
 class FILE_DESC:
     def __init__(self, source=None, mode="local_staged"):
         self.source, self.mode = source, mode
@@ -40,6 +46,8 @@ class BOINC_SERVER:
         self.url, self.key = url, authenticator
     def call(self, what, **arguments):
         """END names a call, and whether this process ends before or after it."""
+        if "FAULT" in os.environ:       # as BOINC's module for elements that it does not expect
+            raise getattr(builtins, os.environ["FAULT"])
         name, _, moment = os.environ.get("END", "").partition(" ")
         if (name, moment) == (what, "before"):
             os._exit(9)
@@ -78,6 +86,7 @@ class Server:
 
     def __init__(self):
         self.raw = None           # bytes that answer any request; None: the usual answers
+        self.way = None           # function that answers any request in an unusual way
         self.files, self.batches, self.jobs, self.results, self.errors = {}, [], [], {}, set()
 
     def listed(self, tag, found):
@@ -126,9 +135,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         ask = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if SERVER.way:
+            return SERVER.way(self)
         self.reply(SERVER.raw or json.dumps(SERVER.answer(ask["what"], ask)).encode())
 
     def do_GET(self):
+        if SERVER.way:
+            return SERVER.way(self)
         query = {k: v[0]
                  for k, v in urllib.parse.parse_qs(urllib.parse.urlparse(self.path).query).items()}
         good = query["auth_str"] == KEY and query["cmd"] == "workunit_file" and query[
@@ -139,6 +152,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(found))
             self.end_headers()
             return
+        if callable(found):
+            return found(self)
         if found == "nothing":
             return self.reply(b"")
         self.reply(found if found else b"ERROR: no such file /x" if good
@@ -161,6 +176,37 @@ def submit(*words, key=KEY, url=None, **env):
     return run([sys.executable, SUBMIT, "--url", url or URL, "--key", key, "--boinc",
                 os.path.join(TMP, "boinc"), *words],
                env=dict(os.environ, **env), cwd=TMP, timeout=100)
+
+
+def submit_with(limits, *words):
+    """Does the same as submit, with other limits of texcell_remote: "NAME = VALUE; ..."."""
+    code = ("import runpy, sys; sys.path.insert(0, %r); import texcell_remote as of; %s; "
+            "sys.argv[0] = %r; runpy.run_path(%r, run_name='__main__')" %
+            (os.path.dirname(SUBMIT), limits, SUBMIT, SUBMIT))
+    return run([sys.executable, "-c", code, "--url", URL, "--key", KEY, "--boinc",
+                os.path.join(TMP, "boinc"), *words], cwd=TMP, timeout=60)
+
+
+def drip(handler, head=b"HTTP/1.0 200 OK\r\n\r\n", byte=b" "):
+    """Sends a byte now and then, for half a minute."""
+    handler.wfile.write(head)
+    with contextlib.suppress(OSError):
+        for _i in range(100):
+            handler.wfile.write(byte)
+            time.sleep(0.3)
+
+
+def redirect(handler):
+    handler.send_response(302)
+    handler.send_header("Location", handler.path)
+    handler.end_headers()
+
+
+def gzip_answer(handler):
+    handler.send_response(200)
+    handler.send_header("Content-Encoding", "gzip")
+    handler.end_headers()
+    handler.wfile.write(gzip.compress(bytes(20 << 20)))
 
 
 def compute(names):
@@ -323,6 +369,25 @@ def test_refusals(folder):
     ok(r.returncode == 0, "the key may be in the environment", r.stderr)
 
 
+def archive(data, method=8, flags=0):
+    """A ZIP archive with a member, whose method and flags are changed as given."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", 8) as file:
+        file.writestr("a", data)
+    found = bytearray(out.getvalue())
+    for at, begin in ((6, b"PK\3\4"), (8, b"PK\1\2")):
+        start = found.index(begin) + at
+        found[start], found[start + 2] = flags, method
+    return bytes(found)
+
+
+def endless_post(_url, **_what):
+    """Stands in for requests.post."""
+    parts = itertools.repeat(b"x" * (1 << 20), 1000)
+    return contextlib.nullcontext(types.SimpleNamespace(
+        iter_content=lambda _size: parts))
+
+
 def hostile(words):
     """Answers of the right form that have other entries than BOINC's, and results without end."""
     one = '{"name": "no", "id": "1", "state": "1"}'
@@ -359,7 +424,42 @@ def hostile(words):
     r = submit(*words, "--every", "0.1")
     ok(r.returncode == 3 and "\x1b" not in r.stdout and r.stdout.count("asking again") == 9,
        "a result that drives a terminal", ascii(r.stdout))
+    for way, limits, text in (
+            (drip, "of.MAX_PART = 2", "within 2 s"),
+            (lambda handler: drip(handler, b"", b"H"), "of.MAX_PART = 2", "within 2 s"),
+            (archive(bytes(2 << 20)), "of.MAX_INFLATED = 1 << 20", "has more than 1 MiB"),
+            (archive(b"x", method=77), "pass", "is no result: PK"),
+            (archive(b"x", flags=1), "pass", "is no result: PK")):
+        SERVER.results[name] = way
+        start = time.monotonic()
+        r = submit_with(limits, *words, "--no-wait")
+        ok(r.returncode == 3 and text in r.stderr and r.stderr.count("\n") == 1 and
+           time.monotonic() - start < 20 and not [f for f in os.listdir(os.path.join(TMP, "no"))
+                                                  if name in f],
+           "a hostile result: " + text, ascii(r.stderr[-300:]))
     del SERVER.results[name]
+    for way, seconds, text in (
+            (drip, 2, "within 2 s"),
+            (lambda handler: drip(handler, b"", b"H"), 2, "within 2 s"),
+            (lambda _handler: time.sleep(20), 2, "within 2 s"),
+            (redirect, 30, "redirect"),
+            (gzip_answer, 30, "is not what a BOINC project answers")):
+        SERVER.way = way
+        start = time.monotonic()
+        r = submit_with("of.MAX_CALL = %d" % seconds, *words, "--no-wait")
+        ok(r.returncode == 3 and text in r.stderr and r.stderr.count("\n") == 1 and
+           time.monotonic() - start < 15, "a hostile server: " + text, ascii(r.stderr[-300:]))
+    SERVER.way = None
+    for fault in (KeyError, IndexError, TypeError, AttributeError, RecursionError):
+        r = submit(*words, "--no-wait", "-o", "fault", FAULT=fault.__name__)
+        ok(r.returncode == 3 and "is not what a BOINC project answers" in r.stderr and
+           r.stderr.count("\n") == 1, "BOINC's module: " + fault.__name__, ascii(r.stderr[-300:]))
+    try:
+        texcell_remote.bounded_post(types.SimpleNamespace(post=endless_post))("URL")
+        said = "nothing"
+    except texcell_remote.Problem as problem:
+        said = str(problem)
+    ok(said == "URL: has more than 64 MiB", "an answer to an upload without end", said)
     sink = io.BytesIO()
     try:
         texcell_remote.copy_at_most(io.BytesIO(b"x" * (3 << 20)), sink, 2 << 20, "WHAT")

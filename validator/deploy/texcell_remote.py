@@ -8,9 +8,11 @@ import io
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
+import types
 import urllib.parse
 import urllib.request
 import xml.etree.ElementTree as ElementTree
@@ -29,8 +31,11 @@ TEMPLATES = ("../templates", "../../workunits/templates")
 PROGRAMS = (".", "../../build", "../../../../bin")
 # Limits of an upload: PHP accepts 20 files and 8 MB, unless php.ini allows more.
 MAX_FILES, MAX_BYTES = 20, 7 << 20
-# The most bytes of an answer that describes a submission, and of a result.
-MAX_ANSWER, MAX_RESULT = 64 << 20, 4 << 30
+# The most bytes of an answer that describes a submission, of a result, and of its members inflated.
+MAX_ANSWER, MAX_RESULT, MAX_INFLATED = 64 << 20, 4 << 30, 64 << 30
+# Seconds without a byte after which a server counts as gone; for a call, uploads included; and for
+# a part of a result (PART bytes).
+MAX_SILENCE, MAX_CALL, MAX_PART, PART = 300, 3600, 300, 1 << 20
 # Seconds after which the server may delete the files of units, whatever their state.
 KEEP_SECONDS = 365 * 86400
 # Explanations that are added to BOINC's error messages.
@@ -63,6 +68,34 @@ def refuse_more(most, what):
     raise Problem("%s: has more than %d MiB" % (what, most >> 20), TRY_LATER)
 
 
+@contextlib.contextmanager
+def time_limit(seconds):
+    """A context that ends with an OSError after so many seconds, even while a server sends a byte
+    now and then, for which a socket's timeout does not help."""
+    def end(_signal, _frame):
+        raise TimeoutError("has not answered in full within %g s" % seconds)
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def bounded_post(requests):
+    """requests.post for BOINC's module, with bounded answers."""
+    def post(url, **what):
+        data = bytearray()
+        with requests.post(url, stream=True, timeout=MAX_SILENCE, **what) as reply:
+            for part in reply.iter_content(1 << 16):
+                data += part
+                if len(data) > MAX_ANSWER:
+                    refuse_more(MAX_ANSWER, url)
+        return types.SimpleNamespace(text=data.decode())
+    return post
+
+
 class BoundedAnswers(urllib.request.BaseHandler):
     """Bounds the answers of a server that BOINC's module reads whole."""
 
@@ -78,11 +111,25 @@ class BoundedAnswers(urllib.request.BaseHandler):
     https_response = http_response
 
 
+def is_whole(path, what):
+    """Whether a file is a ZIP archive whose members are intact."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            if sum(member.file_size for member in archive.infolist()) > MAX_INFLATED:
+                refuse_more(MAX_INFLATED, what)
+            return archive.testzip() is None
+    except (OSError, Problem):
+        raise
+    except Exception:       # noqa: BLE001  Python's module has many for a damaged or encrypted file
+        return False
+
+
 def copy_at_most(source, to, most, what):
     """Copies an open file to another one: at most so many bytes."""
     done = 0
     while True:
-        data = source.read(1 << 20)
+        with time_limit(MAX_PART):
+            data = source.read(PART)
         done += len(data)
         if done > most:
             refuse_more(most, what)
@@ -104,6 +151,8 @@ class Server:
                                                                None) == "requests" else ""
             raise Problem("%s: boinc_submit.py cannot be used: %s%s" % (folder, error, package))
         self.boinc, self.key = boinc_submit, options.key
+        if hasattr(boinc_submit, "requests"):
+            boinc_submit.requests = types.SimpleNamespace(post=bounded_post(boinc_submit.requests))
         self.url = options.url.rstrip("/") + "/"
         try:
             at = urllib.parse.urlsplit(self.url)
@@ -115,15 +164,16 @@ class Server:
                   "and change results"
                   % plain(self.url), file=sys.stderr)
         urllib.request.install_opener(urllib.request.build_opener(BoundedAnswers))
-        self.server = boinc_submit.BOINC_SERVER(self.url, options.key, rpc_timeout=300)
+        self.server = boinc_submit.BOINC_SERVER(self.url, options.key, rpc_timeout=MAX_SILENCE)
 
     def ask(self, what, *arguments):
         """Calls a function of BOINC's module; returns its answer, a dictionary."""
         try:
             # where it cannot parse an answer, the module prints it
-            with contextlib.redirect_stdout(io.StringIO()):
+            with contextlib.redirect_stdout(io.StringIO()), time_limit(MAX_CALL):
                 answer = getattr(self.server, what)(*arguments)
-        except (ElementTree.ParseError, ValueError) as error:    # ValueError: it is no text
+        except (ElementTree.ParseError, ValueError, LookupError, TypeError, AttributeError,
+                RecursionError) as error:      # it is no text, or no XML, or lacks an element
             raise Problem("%s: %s: %s: %s" % (self.url, what, NO_PROJECT, error), TRY_LATER)
         except (OSError, http.client.HTTPException) as error:
             raise Problem("%s: %s: %s" % (self.url, what, getattr(error, "reason", error)),
@@ -181,8 +231,10 @@ class Server:
                                         "auth_str": self.key})
         part = path + ".part"
         try:
-            with urllib.request.urlopen("%sget_output.php?%s" % (self.url, query),
-                                        timeout=300) as reply, open(part, "wb") as file:
+            with time_limit(MAX_PART):
+                reply = urllib.request.urlopen("%sget_output.php?%s" % (self.url, query),
+                                               timeout=MAX_SILENCE)
+            with reply, open(part, "wb") as file:
                 if (reply.length or 0) > MAX_RESULT:
                     refuse_more(MAX_RESULT, "%s: %s" % (self.url, unit))
                 copy_at_most(reply, file, MAX_RESULT, "%s: %s" % (self.url, unit))
@@ -192,13 +244,9 @@ class Server:
                 begin = file.read(200)
             if begin.startswith(b"ERROR: no such file"):
                 return False
-            with zipfile.ZipFile(part) as archive:
-                bad = archive.testzip()
-            if bad is None:
+            if is_whole(part, "%s: %s" % (self.url, unit)):
                 os.rename(part, path)
                 return True
-        except zipfile.BadZipFile:
-            bad = begin.decode(errors="replace")
         except http.client.HTTPException as error:
             raise Problem("%s: %s: %s" % (self.url, unit, error), TRY_LATER)
         except OSError as error:
@@ -207,7 +255,8 @@ class Server:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(part)
-        raise Problem("%s: %s: is no result: %s" % (self.url, unit, bad), TRY_LATER)
+        raise Problem("%s: %s: is no result: %s" %
+                      (self.url, unit, begin.decode(errors="replace")), TRY_LATER)
 
 
 class Submission:
