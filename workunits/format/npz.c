@@ -26,10 +26,12 @@
 #define MAX_WIDTH 65536u                      /* the most characters of an element of type WU_STR */
 
 enum {
-    NPY_PREFIX = 10,     /* bytes of magic, version 1.0 and length of the header text */
-    NPY_ALIGN = 64,      /* the length of prefix and text is a multiple of this */
-    NPY_TEXT_MAX = 512,  /* the longest header text, written or accepted */
-    COPY_BLOCK = 1 << 20 /* bytes that wu_npz_copy reads at a time */
+    NPY_PREFIX = 10,      /* bytes of magic, version 1.0 and length of the header text */
+    NPY_ALIGN = 64,       /* the length of prefix and text is a multiple of this */
+    NPY_TEXT_MAX = 512,   /* the longest header text, written or accepted */
+    COPY_BLOCK = 1 << 20, /* bytes that wu_npz_copy reads at a time */
+    KEPT_ARRAY = 4 << 20, /* the most bytes of an array that keep_array keeps */
+    KEPT = 16 << 20       /* the most bytes of all arrays that keep_array keeps */
 };
 
 static const char npy_magic[] = "\x93NUMPY\x01"; /* the terminating 0 is the minor version */
@@ -420,15 +422,17 @@ void wu_npz_abort(wu_npz_writer **writer)
 
 typedef struct npz_array {
     wu_array_info info;
-    size_t member;  /* index of the member in the archive */
-    size_t header;  /* size of the .npy header in bytes */
-    uint64_t bytes; /* size of the data in bytes */
+    size_t member;      /* index of the member in the archive */
+    size_t header;      /* size of the .npy header in bytes */
+    uint64_t bytes;     /* size of the data in bytes */
+    void *_Atomic kept; /* its data, for streams (keep_array); NULL: not kept */
 } npz_array;
 
 struct wu_npz_reader {
     wu_archive *archive;
-    wu_unzip *_Atomic idle; /* a decompressor that is kept for the next stream; NULL: the next
-                               stream opens a new one */
+    wu_unzip *_Atomic idle;      /* a decompressor that is kept for the next stream; NULL: the next
+                                    stream opens a new one */
+    _Atomic uint64_t bytes_kept; /* the sum of the sizes of the arrays that are kept */
     wu_npz_limits limits;
     json_t *json;
     size_t n;
@@ -577,8 +581,10 @@ void wu_npz_reader_close(wu_npz_reader **reader)
     wu_npz_reader *r = *reader;
     if (r == NULL)
         return;
-    for (size_t i = 0; i < r->n; i++)
+    for (size_t i = 0; i < r->n; i++) {
         free(r->arrays[i].info.name);
+        free(r->arrays[i].kept);
+    }
     free(r->arrays);
     free(r->array_of_member);
     json_decref(r->json);
@@ -625,6 +631,8 @@ const json_t *wu_npz_json(const wu_npz_reader *r)
 
 struct wu_npz_stream {
     wu_npz_reader *r;
+    const unsigned char *kept; /* the data that are not returned yet, if the array is kept; NULL:
+                                  they are read by zip */
     wu_unzip *zip;
     size_t member;
     uint64_t left;  /* number of bytes of data that are not returned yet */
@@ -647,9 +655,9 @@ static void return_zip(wu_npz_reader *r, wu_unzip *zip)
         wu_unzip_close(&zip);
 }
 
-tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
+/* Opens a stream that reads the array from the file. */
+static tc_status open_stream(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
 {
-    assert(index < wu_npz_count(r));
     unsigned char header[NPY_PREFIX + NPY_TEXT_MAX];
     const npz_array *array = &r->arrays[index];
     *out = NULL;
@@ -673,6 +681,14 @@ tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err)
 {
     unsigned char *to = buf;
     tc_status status = TC_OK;
+    if (s->kept != NULL && n <= s->left) {
+        memcpy(buf, s->kept, n);
+        s->kept += n;
+        s->left -= n;
+        return TC_OK;
+    }
+    if (s->kept != NULL)
+        return array_fault(s->r, s->member, err, "too short for an array");
     while (status == TC_OK && n > 0) {
         const size_t room = sizeof s->ahead;
         if (s->n_ahead == 0 && n < room) {
@@ -701,7 +717,7 @@ uint64_t wu_npz_stream_left(const wu_npz_stream *s)
 
 tc_status wu_npz_stream_end(wu_npz_stream *s, tc_err *err)
 {
-    return wu_unzip_drain(s->zip, err);
+    return s->kept != NULL ? TC_OK : wu_unzip_drain(s->zip, err);
 }
 
 void wu_npz_stream_close(wu_npz_stream **stream)
@@ -709,7 +725,8 @@ void wu_npz_stream_close(wu_npz_stream **stream)
     wu_npz_stream *s = *stream;
     if (s == NULL)
         return;
-    return_zip(s->r, s->zip);
+    if (s->zip != NULL)
+        return_zip(s->r, s->zip);
     free(s);
     *stream = NULL;
 }
@@ -752,7 +769,7 @@ tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
     const npz_array *array = &r->arrays[index];
     wu_npz_stream *s = NULL;
     *data = NULL;
-    tc_status status = wu_npz_stream_open(r, index, &s, err);
+    tc_status status = open_stream(r, index, &s, err);
     if (status != TC_OK)
         return status;
     void *buf = os_zeroed((size_t)array->bytes + 1); /* uses huge pages of memory */
@@ -768,6 +785,39 @@ tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
     else
         free(buf);
     return status;
+}
+
+/* Returns the data of array `index`, and keeps them for further streams: tables are read several
+ * times, and libdeflate decompresses a whole array in half the time. NULL: the array is too large,
+ * too much is kept, or the data are damaged; a stream then reads the file, and reports damage. */
+static const void *keep_array(wu_npz_reader *r, size_t index)
+{
+    npz_array *const array = &r->arrays[index];
+    void *kept = array->kept, *none = NULL;
+    tc_err err;
+    if (kept != NULL || array->bytes > KEPT_ARRAY)
+        return kept;
+    if (atomic_fetch_add(&r->bytes_kept, array->bytes) + array->bytes <= KEPT &&
+        wu_npz_load(r, index, &kept, &err) == TC_OK &&
+        atomic_compare_exchange_strong(&array->kept, &none, kept))
+        return kept;
+    atomic_fetch_sub(&r->bytes_kept, array->bytes);
+    free(kept);
+    return none;
+}
+
+tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
+{
+    assert(index < wu_npz_count(r));
+    const npz_array *const array = &r->arrays[index];
+    const void *const kept = keep_array(r, index);
+    if (kept == NULL)
+        return open_stream(r, index, out, err);
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL)
+        return tc_no_memory(err, array->info.name);
+    **out = (wu_npz_stream){ .r = r, .kept = kept, .member = array->member, .left = array->bytes };
+    return TC_OK;
 }
 
 /* --- text ------------------------------------------------------------------------------------ */
