@@ -85,12 +85,14 @@ typedef struct target {
     size_t n[2];   /* number of pixels of the disc, and of the ring */
     struct {
         int32_t y, x;
+        int64_t offset; /* y * nx + x, with nx columns of the image */
     } at[MOST_IN_TARGET];
 } target;
 
-/* Sets `out` for an object of radius r: a disc up to 0.8 r, and a ring from 1.2 r to 1.6 r, with at
- * most `most` pixels along a radius, but never more than about MOST_RADIUS. */
-static void make_target(double radius, int32_t most, target *out)
+/* Sets `out` for an object of radius r in an image of nx columns: a disc up to 0.8 r, and a ring
+ * from 1.2 r to 1.6 r, with at most `most` pixels along a radius, but never more than about
+ * MOST_RADIUS. */
+static void make_target(uint32_t nx, double radius, int32_t most, target *out)
 {
     const double r = fmax(radius, 1.5), inner = 0.8 * r, from = 1.2 * r,
                  to = fmax(1.6 * r, from + 1);
@@ -107,6 +109,7 @@ static void make_target(double radius, int32_t most, target *out)
             const size_t i = distance <= inner ? out->n[0]++ : MOST_IN_TARGET - ++out->n[1];
             out->at[i].y = y;
             out->at[i].x = x;
+            out->at[i].offset = (int64_t)y * nx + x;
         }
 }
 
@@ -120,13 +123,17 @@ static bool means_of(const wu_pixels *px, int64_t z, const double at[2], const t
                   centre = (z * ny + cy) * nx + cx;
     const bool whole = cy >= t->reach && cx >= t->reach && cy + t->reach < ny && cx + t->reach < nx;
     for (int k = 0; k < 2; k++) {
-        const size_t from = k == 0 ? 0 : MOST_IN_TARGET - t->n[1];
-        uint64_t sum = 0, count = 0;
-        for (size_t i = from; i < from + t->n[k]; i++) {
-            const int64_t y = t->at[i].y, x = t->at[i].x;
-            if (!whole && (cy + y < 0 || cx + x < 0 || cy + y >= ny || cx + x >= nx))
+        const size_t from = k == 0 ? 0 : MOST_IN_TARGET - t->n[1], to = from + t->n[k];
+        uint64_t sum = 0, count = whole ? t->n[k] : 0;
+        for (size_t i = from; whole && px->bits == 8 && i < to; i++)
+            sum += px->u8[centre + t->at[i].offset];
+        for (size_t i = from; whole && px->bits != 8 && i < to; i++)
+            sum += px->u16[centre + t->at[i].offset];
+        for (size_t i = from; !whole && i < to; i++) {
+            const int64_t y = cy + t->at[i].y, x = cx + t->at[i].x;
+            if (y < 0 || x < 0 || y >= ny || x >= nx)
                 continue;
-            sum += wu_grey(px, (size_t)(centre + y * nx + x));
+            sum += wu_grey(px, (size_t)(centre + t->at[i].offset));
             count++;
         }
         n[k] = (double)count;
@@ -191,7 +198,7 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
     target disc;
     if (px->nx <= 2 * reach || px->ny <= 2 * reach)
         return false;
-    make_target(radius, MOST_RADIUS, &disc);
+    make_target(px->nx, radius, MOST_RADIUS, &disc);
     const uint64_t step = (uint64_t)ceil(fmax(sqrt(area / MOST_COMPARED), 1.0)),
                    edge = (uint64_t)reach;
     for (uint64_t row = edge; row < rows; row += step)
@@ -400,8 +407,8 @@ static tc_status find_missed(const wu_pixels *px, const wu_points *points, const
     search s = { .px = px, .noise = noise, .radius = fmax(radius, 1.5), .sign = 1 };
     double found[MOST_PLACES];
     size_t n = 0, seen = 0, positive = 0, counted = 0;
-    make_target(radius, ALONG_RADIUS, &s.disc);
-    make_target(radius / 2, ALONG_RADIUS, &s.core);
+    make_target(px->nx, radius, ALONG_RADIUS, &s.disc);
+    make_target(px->nx, radius / 2, ALONG_RADIUS, &s.core);
     s.step = (int64_t)fmax(s.radius / 2, 1);
     const int64_t reach = s.disc.reach;
     if (px->nx <= 2 * reach || px->ny <= 2 * reach)
@@ -501,7 +508,7 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
             continue;
         const double radius =
             regions != NULL ? sqrt((double)regions[i].area / pi) : radius_of(r, item);
-        make_target(radius, MOST_RADIUS, &disc);
+        make_target(px.nx, radius, MOST_RADIUS, &disc);
         const double value = contrast_of(&px, (int64_t)z, at + points->dims - 2, &disc, noise);
         if (isnan(value))
             continue;
