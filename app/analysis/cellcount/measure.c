@@ -23,18 +23,47 @@ static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uin
     r->y1 = (uint16_t)(y + 1 > r->y1 ? y + 1 : r->y1);
 }
 
+/* Sets sums[x] for x from 1 on to the sum of the first x of the n grey values, eight at a time.
+ * Returns the number of grey values that were added. */
+static uint32_t sum_eights(const uint8_t *greys, uint32_t n, uint32_t *sums)
+{
+    uint32_t i = 0;
+#ifdef __SSE2__
+    const __m128i zero = _mm_setzero_si128();
+    __m128i before = zero; /* the sum of the values before the eight, four times */
+
+    for (; i + 8 <= n; i += 8) {
+        const void *const eight = greys + i;
+        __m128i sum = _mm_unpacklo_epi8(_mm_loadl_epi64(eight), zero);
+
+        sum = _mm_add_epi16(sum, _mm_slli_si128(sum, 2));
+        sum = _mm_add_epi16(sum, _mm_slli_si128(sum, 4));
+        sum = _mm_add_epi16(sum, _mm_slli_si128(sum, 8));
+        const __m128i lo = _mm_add_epi32(before, _mm_unpacklo_epi16(sum, zero)),
+                      hi = _mm_add_epi32(before, _mm_unpackhi_epi16(sum, zero));
+
+        _mm_storeu_si128((__m128i *)(void *)(sums + i + 1), lo);
+        _mm_storeu_si128((__m128i *)(void *)(sums + i + 5), hi);
+        before = _mm_shuffle_epi32(hi, 0xff);
+    }
+#else
+    (void)greys, (void)n, (void)sums;
+#endif
+    return i;
+}
+
 /* Sets sums[x] to the sum of the first x of the n grey values from index `at` on. Grey values are
  * below 2^16 and n is at most 65535, so the sums fit 32 bits. */
 static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
 {
-    uint32_t sum = 0;
-
     sums[0] = 0;
+    uint32_t i = px->u8 != NULL ? sum_eights(px->u8 + at, n, sums) : 0, sum = sums[i];
+
     if (px->u8 != NULL)
-        for (uint32_t i = 0; i < n; i++)
+        for (; i < n; i++)
             sums[i + 1] = sum += px->u8[at + i];
     else
-        for (uint32_t i = 0; i < n; i++)
+        for (; i < n; i++)
             sums[i + 1] = sum += px->u16[at + i];
 }
 
