@@ -785,7 +785,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
 /* The greatest distance, in pixels, of a pixel that a prepared grey value depends on, and one. */
 static uint32_t margin_of(const cc_params *p)
 {
-    const int smooth = p->smooth > 0 ? an_gauss_make(p->smooth).radius : 0;
+    const int smooth = p->smooth > 0 ? an_gauss_radius(p->smooth) : 0;
     const int ground = p->background ? p->ground == CC_OPENING ? 2 * p->radius : p->radius : 0;
 
     return (uint32_t)(smooth + ground + (p->threshold_word == CC_LOCAL ? p->window / 2 : 0)) + 1;

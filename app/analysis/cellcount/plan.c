@@ -39,7 +39,7 @@ static void preparing_costs(const cc_params *p, double *costs)
 {
     const double rows = 2.0 * p->radius + 1, mean = 40;
 
-    costs[CC_SMOOTH] = p->smooth > 0 ? 4 + 2.3 * (2.0 * an_gauss_make(p->smooth).radius + 1) : 0;
+    costs[CC_SMOOTH] = p->smooth > 0 ? 4 + 2.3 * (2.0 * an_gauss_radius(p->smooth) + 1) : 0;
     costs[CC_EXTREME] = p->background && p->ground == CC_OPENING ? 25 + 3.6 * rows : 0;
     costs[CC_GROUND] = !p->background ? 0 : p->ground == CC_OPENING ? 35 + 3.6 * rows : mean;
     costs[CC_LOCALLY] = p->threshold_word == CC_LOCAL ? mean : 0;

@@ -397,7 +397,7 @@ bool cc_has_step(const cc_params *p, cc_phase step)
 size_t cc_prepare_scratch(const cc_params *p, uint32_t nx)
 {
     const size_t smooth =
-        p->smooth > 0 ? smooth_scratch(nx, an_gauss_make(p->smooth).radius) * sizeof(uint32_t) : 0;
+        p->smooth > 0 ? smooth_scratch(nx, an_gauss_radius(p->smooth)) * sizeof(uint32_t) : 0;
     const size_t mean = columns_scratch(nx),
                  disc = p->ground == CC_OPENING ? disc_scratch(nx, p->radius) : 0;
 

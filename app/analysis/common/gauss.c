@@ -23,10 +23,15 @@ static double exp_minus(double t)
     return sum;
 }
 
-an_gauss an_gauss_make(double sigma)
+int an_gauss_radius(double sigma)
 {
     assert(sigma > 0 && sigma <= AN_GAUSS_MAX_SIGMA);
-    an_gauss g = { .radius = (int)ceil(3 * sigma) };
+    return (int)ceil(3 * sigma);
+}
+
+an_gauss an_gauss_make(double sigma)
+{
+    an_gauss g = { .radius = an_gauss_radius(sigma) };
     double value[AN_GAUSS_MAX_RADIUS + 1], sum = 0;
     uint32_t rest = (uint32_t)1 << AN_GAUSS_BITS;
 

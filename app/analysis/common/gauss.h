@@ -21,6 +21,8 @@ typedef struct an_gauss {
     uint32_t weight[AN_GAUSS_MAX_RADIUS + 1];
 } an_gauss;
 
+/* The radius of the filter; 0 < sigma <= AN_GAUSS_MAX_SIGMA, in pixels. */
+int an_gauss_radius(double sigma);
 /* Computes the weights; 0 < sigma <= AN_GAUSS_MAX_SIGMA, in pixels. */
 an_gauss an_gauss_make(double sigma);
 

@@ -53,7 +53,7 @@ static void watershed_costs(const vol_params *p, double *costs)
 static void costs_of(const vol_params *p, double costs[VOL_PHASES])
 {
     const double sigma = p->repair ? p->sigma : p->smooth;
-    const double taps = sigma > 0 ? 2.0 * an_gauss_make(sigma).radius + 1 : 0;
+    const double taps = sigma > 0 ? 2.0 * an_gauss_radius(sigma) + 1 : 0;
     const bool drops_cells = p->min_voxels > 1 || p->max_voxels != INT64_MAX || p->exclude_border;
 
     for (size_t i = 0; i < VOL_PHASES; i++)
