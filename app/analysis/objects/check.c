@@ -210,16 +210,24 @@ static const char *picture_shape_fault(const row *r)
     return fault == NULL ? hull_fault(r) : fault;
 }
 
-static const char *stack_shape_fault(const row *r, const obj_mesh *mesh)
+/* The largest area of the surface within a cube of eight voxels. */
+static double most_area(const obj_mesh *mesh)
+{
+    double most = 0;
+
+    for (int w = 0; w < 256; w++)
+        most = mesh->area[w] > most ? mesh->area[w] : most;
+    return most;
+}
+
+/* most: of most_area. */
+static const char *stack_shape_fault(const row *r, double most)
 {
     const double *const s = r->item->spacing, *const axes = reals_of(r, "object_axis_length", 3);
     const double volume = real_of(r, "object_volume_um3"), surface = real_of(r, "object_surface"),
                  enclosed = real_of(r, "object_mesh_volume");
     const int64_t euler = integer_of(r, "object_euler_number");
-    double most = 0;
 
-    for (int w = 0; w < 256; w++)
-        most = mesh->area[w] > most ? mesh->area[w] : most;
     if (volume != (double)r->area * (s[0] * s[1] * s[2]))
         return "object_volume_um3: not object_voxels in micrometres";
     if (!(axes[2] >= 0) || !(axes[1] >= axes[2]) || !(axes[0] >= axes[1]) ||
@@ -460,7 +468,7 @@ static const char *texture_fault(const row *r)
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-static const char *row_fault(row *r, const obj_mesh *mesh)
+static const char *row_fault(row *r, double most)
 {
     const uint32_t families = r->params->families;
     const char *fault = NULL;
@@ -469,7 +477,7 @@ static const char *row_fault(row *r, const obj_mesh *mesh)
         r->area = integer_of(r, r->dims == 3 ? "object_voxels" : "object_area");
         fault = box_fault(r);
         if (fault == NULL)
-            fault = r->dims == 3 ? stack_shape_fault(r, mesh) : picture_shape_fault(r);
+            fault = r->dims == 3 ? stack_shape_fault(r, most) : picture_shape_fault(r);
     }
     if (fault == NULL && (families & OBJ_INTENSITY) != 0)
         fault = intensity_fault(r);
@@ -486,10 +494,14 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
     const uint64_t n = wu_output_find(out, "object_label")->info.shape[0];
     uint64_t pixels = 0;
     column_cache cache = { .next = 0 };
-    obj_mesh mesh;
+    double most = 0;
 
-    if (item->is_stack)
+    if (item->is_stack) {
+        obj_mesh mesh;
+
         obj_mesh_init(item->spacing, &mesh);
+        most = most_area(&mesh);
+    }
     if (*(const int64_t *)wu_output_data(out, "objects") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "objects: is %lld, but there are %llu rows",
                        (long long)*(const int64_t *)wu_output_data(out, "objects"),
@@ -512,7 +524,7 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
         if (label[i] < 1 || label[i] > (int64_t)WU_MAX_LABEL || (i > 0 && label[i] <= label[i - 1]))
             fault = "object_label: labels must rise, from 1 to 16777215";
         if (fault == NULL)
-            fault = row_fault(&r, &mesh);
+            fault = row_fault(&r, most);
         if (fault != NULL)
             return tc_fail(err, TC_BAD_INPUT, "object %zu: %s", i + 1, fault);
         /* Checked for each row, not at the end: the time of is_perimeter is proportional to the
