@@ -1,8 +1,8 @@
 /*
  * Deflates rows of words, which all have the same number of bytes. Searches for matches only at the
  * word before and in the row above, or, with `anywhere`, at the last position that began with the
- * same bytes. Terms are those of RFC 1951 (deflate): a match repeats a number of bytes (its length)
- * from a distance back.
+ * same bytes; for words of three bytes (pixels in colour), also at the last equal pixel. Terms are
+ * those of RFC 1951 (deflate): a match repeats a number of bytes (its length) from a distance back.
  */
 #include "workunits/format/deflate_rows.h"
 
@@ -37,19 +37,25 @@ enum {
     STEP = 4,   /* a match is searched for every STEP bytes, and found if STEP bytes are equal */
     EIGHT = 8,  /* bytes that load_eight reads */
     GROUP = 64, /* words whose matches are searched for at a time */
-    HASH_BITS = 15, /* bits of the hash of a position's first bytes */
+    PIXEL = 3,  /* bytes of a word that is a pixel in colour */
+    PIXEL_BITS = 12,     /* bits of the hash of a pixel */
+    MOST_SAME = 1 << 15, /* the most bytes that count_same counts */
+    HASH_BITS = 15,      /* bits of the hash of a position's first bytes */
 };
 
 /* A number of literals, and the match that follows them. */
 typedef struct sequence {
-    uint32_t length;         /* length of the match; 0: there is none */
+    uint16_t length;         /* length of the match; 0: there is none */
     uint16_t literals, back; /* number of literals; distance of the match */
+    uint16_t back_symbol;    /* symbol of the distance */
 } sequence;
 
 struct wu_row_deflater {
     /* Positions in the stream modulo 2^16, used only if layout.anywhere is set: */
-    uint16_t places[1 << HASH_BITS]; /* for each hash, the last position of bytes with this hash */
-    uint16_t begin;                  /* the position of the first byte of `data` */
+    uint16_t places[1 << HASH_BITS];  /* for each hash, the last position of bytes with this hash */
+    uint16_t pixels[1 << PIXEL_BITS]; /* for each hash of a pixel, the last position of a sequence
+                                         that begins with such a pixel */
+    uint16_t begin;                   /* the position of the first byte of `data` */
     /* The current block: */
     sequence sequences[MAX_SEQUENCES];
     size_t n, n_literals;
@@ -76,8 +82,7 @@ typedef struct symbol {
  */
 static symbol find_symbol(unsigned value, unsigned step)
 {
-    const unsigned high = 31 - (unsigned)__builtin_clz(value | 1),
-                   bits = high > step ? high - step : 0;
+    const unsigned bits = 31 - (unsigned)__builtin_clz(value | 1u << step) - step;
     return (symbol){ (bits << step) + (value >> bits), value & ((1u << bits) - 1), bits };
 }
 
@@ -89,6 +94,11 @@ static symbol length_symbol(size_t length)
         s.code += LENGTH;
     }
     return s;
+}
+
+static unsigned distance_symbol(size_t back)
+{
+    return find_symbol((unsigned)back - 1, 1).code;
 }
 
 #ifdef __SSE2__
@@ -114,12 +124,13 @@ static size_t first_nonzero(uint64_t v)
 #endif
 }
 
-/* The number of bytes from `data` on, at most `most`, that equal the bytes at the distance `back`.
- */
+/* The number of bytes from `data` on, at most `most` or MOST_SAME, that equal the bytes at the
+ * distance `back`. */
 static size_t count_same(const unsigned char *data, size_t back, size_t most)
 {
     const unsigned char *const from = data - back;
     size_t n = 0;
+    most = most < MOST_SAME ? most : MOST_SAME;
 #ifdef __SSE2__
     while (n + 32 <= most && is_same32(data + n, from + n))
         n += 32;
@@ -146,11 +157,14 @@ static size_t first_part_length(size_t left)
  * match; length 0: there is none. */
 static inline void add_sequence(wu_row_deflater *d, size_t literals, size_t length, size_t back)
 {
-    d->sequences[d->n++] = (sequence){ (uint32_t)length, (uint16_t)literals, (uint16_t)back };
+    const unsigned code = length > 0 ? distance_symbol(back) : 0;
+    assert(length <= UINT16_MAX);
+    d->sequences[d->n++] =
+        (sequence){ (uint16_t)length, (uint16_t)literals, (uint16_t)back, (uint16_t)code };
     d->n_literals += literals;
     if (length == 0)
         return;
-    uint32_t *const distance = &d->distances[find_symbol((unsigned)back - 1, 1).code];
+    uint32_t *const distance = &d->distances[code];
     for (size_t part; length > LONGEST; length -= part) {
         part = first_part_length(length);
         d->lengths[part]++;
@@ -217,6 +231,16 @@ static inline uint64_t load_eight(const unsigned char *p)
            (uint64_t)p[7] << 56;
 }
 
+/* Products with this odd number spread the bits of the other factor over the highest bits. */
+#define HASH UINT64_C(0x9e3779b97f4a7c15)
+
+/* The distance from an earlier position to a position, both modulo 2^16, if it is at most WINDOW;
+ * otherwise another number from 1 to WINDOW. */
+static size_t distance_from(unsigned position, unsigned earlier)
+{
+    return ((position - earlier - 1) & (WINDOW - 1)) + 1;
+}
+
 /* For each of n <= GROUP words from `data` on, looks up the last position that began with the same
  * bytes (those in `mask`), and sets backs[k] to its distance. Returns a number in which bit k is
  * set if there is such a position for word k. position: that of data[0] in the stream; most: the
@@ -230,7 +254,7 @@ static inline uint64_t find_last_positions(uint16_t *places, const unsigned char
     unsigned char hits[GROUP] = { 0 };
     for (size_t k = 0; k < n; k++, data += word, position += (unsigned)word) {
         const uint64_t bytes = load_eight(data) & mask;
-        uint16_t *const place = &places[bytes * UINT64_C(0x9e3779b97f4a7c15) >> (64 - HASH_BITS)];
+        uint16_t *const place = &places[bytes * HASH >> (64 - HASH_BITS)];
         const size_t back = (uint16_t)(position - *place), invalid = back - 1 >= most;
         const uint64_t other = load_eight(data - (back & (invalid - 1)));
         *place = (uint16_t)position;
@@ -242,13 +266,20 @@ static inline uint64_t find_last_positions(uint16_t *places, const unsigned char
     return found;
 }
 
-/* find_last_positions for words of three bytes: with these constants it is faster. */
-__attribute__((noinline)) static uint64_t find_last_positions_rgb(uint16_t *places,
-                                                                  const unsigned char *data,
-                                                                  size_t n, unsigned position,
-                                                                  size_t most, uint16_t *backs)
+/* For each of n pixels from `data` on, looks up the last position that began with the same two
+ * pixels, and sets backs[k] to its distance, or to 0 if there is none. position: that of data[0] in
+ * the stream; at least WINDOW bytes precede data[0]. */
+static void find_pairs(uint16_t *places, const unsigned char *data, size_t n, unsigned position,
+                       uint16_t *backs)
 {
-    return find_last_positions(places, data, 3, UINT64_MAX >> 16, n, position, most, backs);
+    for (size_t k = 0; k < n; k++, data += PIXEL, position += PIXEL) {
+        const uint64_t bytes = load_eight(data) << 16;
+        uint16_t *const place = &places[bytes * HASH >> (64 - HASH_BITS)];
+        const size_t back = distance_from(position, *place);
+        const unsigned same = load_eight(data - back) << 16 == bytes;
+        *place = (uint16_t)position;
+        backs[k] = (uint16_t)(back & (0 - same));
+    }
 }
 
 /* The number of words of the match at `data`, of which the first `fewest` are known to be the same.
@@ -305,6 +336,63 @@ static size_t add_group(wu_row_deflater *d, size_t word, size_t fewest, const un
     return from;
 }
 
+/* Does the work of add_group for pixels: adds the matches of two pixels or more that find_pairs has
+ * found, and, for each pixel between these, a match with the last equal pixel that is in d->pixels.
+ * No branch depends on whether a match has one or two pixels, as processors could not predict it.
+ * backs: the output of find_pairs. */
+static size_t add_pixels(wu_row_deflater *d, const unsigned char *data, size_t at, size_t n,
+                         const uint16_t *backs, size_t from, size_t end)
+{
+    const unsigned char *const group = data + at;
+    const unsigned position = d->begin + (unsigned)at;
+    sequence *const first = d->sequences + d->n, *to = first;
+    size_t k = from > at ? (from - at) / PIXEL : 0, literals = from < at ? at - from : 0,
+           n_literals = 0, pairs = 0, longer = 0;
+    while (k < n) {
+        const unsigned char *const pixel = group + k * PIXEL;
+        const uint64_t bytes = load_eight(pixel);
+        const unsigned here = position + (unsigned)(k * PIXEL);
+        uint16_t *const place = &d->pixels[(bytes << 40) * HASH >> (64 - PIXEL_BITS)];
+        const size_t pair_back = backs[k], is_pair = (0 - (uint64_t)pair_back) >> 63,
+                     back = pair_back + (distance_from(here, *place) & (is_pair - 1));
+        const uint64_t differing = load_eight(pixel - back) ^ bytes;
+        *place = (uint16_t)here;
+        if (differing << 40 != 0) { /* no match */
+            d->literals[pixel[0]]++;
+            d->bytes[0][pixel[1]]++;
+            d->bytes[1][pixel[2]]++;
+            literals += PIXEL;
+            k++;
+        } else if (differing == 0) {
+            const size_t left = end - at - k * PIXEL,
+                         same =
+                             left <= EIGHT
+                                 ? left / PIXEL
+                                 : (EIGHT + count_same(pixel + EIGHT, back, left - EIGHT)) / PIXEL;
+            d->n = (size_t)(to++ - d->sequences);
+            add_sequence(d, literals, same * PIXEL, back);
+            literals = 0;
+            longer++;
+            k += same;
+        } else {
+            const unsigned code = distance_symbol(back);
+            const size_t same = 1 + is_pair;
+            *to++ = (sequence){ (uint16_t)(same * PIXEL), (uint16_t)literals, (uint16_t)back,
+                                (uint16_t)code };
+            d->distances[code]++;
+            n_literals += literals;
+            literals = 0;
+            pairs += is_pair;
+            k += same;
+        }
+    }
+    d->lengths[2 * PIXEL] += (uint32_t)pairs;
+    d->lengths[PIXEL] += (uint32_t)((size_t)(to - first) - pairs - longer);
+    d->n = (size_t)(to - d->sequences);
+    d->n_literals += n_literals;
+    return at + k * PIXEL - literals;
+}
+
 /* Does the work of find_sequences if layout.anywhere is set. Matches consist of whole words within
  * a row, since if one byte of a word repeats, mostly all of them do. If the length of a row is not
  * a multiple of a word's, the excess bytes are at its beginning, as the filter byte of PNG is. */
@@ -331,12 +419,15 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
                      words = (last - at) / word + 1, m = words < GROUP ? words : GROUP,
                      most = before + at < WINDOW ? before + at : WINDOW;
         const unsigned position = d->begin + (unsigned)at;
-        const uint64_t found =
-            word == 3
-                ? find_last_positions_rgb(d->places, data + at, m, position, most, backs)
-                : find_last_positions(d->places, data + at, word, mask, m, position, most, backs);
         count_between(d, data, counted > from ? counted : from, at);
-        from = add_group(d, word, least / word, data, at, m, backs, found, from, end);
+        if (word == PIXEL && most == WINDOW) {
+            find_pairs(d->places, data + at, m, position, backs);
+            from = add_pixels(d, data, at, m, backs, from, end);
+        } else {
+            const uint64_t found =
+                find_last_positions(d->places, data + at, word, mask, m, position, most, backs);
+            from = add_group(d, word, least / word, data, at, m, backs, found, from, end);
+        }
         at += m * word;
         counted = at;
     }
@@ -598,10 +689,18 @@ static void put_codes(bit_writer *w, const code *literals, const code *distances
  * the bits from NUMBER on. */
 enum { NUMBER = 24 };
 
+/* The bits of a distance are add + ((distance - 1) << bits): those of its symbol, then the extra
+ * ones. bits: number of bits of the symbol; all_bits: with the extra ones. */
+typedef struct distance_entry {
+    int32_t add;
+    uint8_t bits, all_bits;
+} distance_entry;
+
 /* The bits of each literal, of each length of a match (with its extra bits) and of each symbol of a
- * distance (without its extra bits). */
+ * distance. */
 typedef struct tables {
-    uint32_t bytes[256], lengths[LONGEST + 1], distances[DISTANCES];
+    uint32_t bytes[256], lengths[LONGEST + 1];
+    distance_entry distances[DISTANCES];
 } tables;
 
 static uint32_t entry_of(const code *c, symbol s)
@@ -616,8 +715,13 @@ static void make_tables(const code *literals, const code *distances, tables *t)
         t->bytes[i] = entry_of(literals, (symbol){ i, 0, 0 });
     for (size_t n = SHORTEST; n <= LONGEST; n++)
         t->lengths[n] = entry_of(literals, length_symbol(n));
-    for (unsigned i = 0; i < DISTANCES; i++)
-        t->distances[i] = entry_of(distances, (symbol){ i, 0, 0 });
+    for (unsigned i = 0; i < DISTANCES; i++) {
+        /* The distances with this symbol, less 1, are `least` and the following 2^extra - 1. */
+        const unsigned extra = i < 4 ? 0 : i / 2 - 1, least = i < 4 ? i : (2 + i % 2) << extra,
+                       bits = distances->lengths[i];
+        t->distances[i] = (distance_entry){ distances->bits[i] - (int32_t)(least << bits),
+                                            (uint8_t)bits, (uint8_t)(bits + extra) };
+    }
 }
 
 static inline void add_entry(bit_writer *w, uint32_t entry)
@@ -642,12 +746,31 @@ static inline void put_literals(bit_writer *w, const tables *t, const unsigned c
     flush_bits(w);
 }
 
-static inline void put_match(bit_writer *w, const tables *t, size_t length, symbol back)
+/* Adds a part of the match of a sequence. length: of this part. */
+static inline void add_match(bit_writer *w, const tables *t, const sequence *s, size_t length)
 {
-    add_entry(w, t->lengths[length]);
-    add_entry(w, t->distances[back.code]);
-    add_bits(w, back.extra, back.bits);
-    flush_bits(w);
+    const distance_entry *const e = &t->distances[s->back_symbol];
+    const uint64_t distance = (uint64_t)(e->add + ((int64_t)(s->back - 1) << e->bits));
+    const uint32_t entry = t->lengths[length];
+    add_bits(w, (entry & ((1u << NUMBER) - 1)) | distance << (entry >> NUMBER),
+             (entry >> NUMBER) + e->all_bits);
+}
+
+/* Writes the matches from sequence s on, up to the first sequence that has literals or no match of
+ * at most LONGEST bytes, or until less than eight bytes of room are left. Returns this sequence, or
+ * `end`. Adds the bytes of the matches to *data. */
+static inline const sequence *put_matches(bit_writer *w, const tables *t, const sequence *s,
+                                          const sequence *end, const unsigned char **data)
+{
+    for (; s < end && s->literals == 0 && s->length - 1u < LONGEST && w->n + 8 <= w->room; s++) {
+        add_match(w, t, s, s->length);
+        store_eight(w->to + w->n, w->waiting);
+        w->n += w->n_waiting / 8;
+        w->waiting >>= w->n_waiting & 56;
+        w->n_waiting &= 7;
+        *data += s->length;
+    }
+    return s;
 }
 
 /* Writes a block: the codes, then the sequences. data: the first byte of the block. */
@@ -660,19 +783,18 @@ static void put_block(bit_writer *writer, const wu_row_deflater *d, const unsign
     put_codes(writer, &literals, &distances);
     make_tables(&literals, &distances, &t);
     bit_writer w = *writer; /* a local copy, which the compiler can keep in registers */
-    for (size_t i = 0; i < d->n && w.n <= w.room; i++) {
-        const sequence *const s = &d->sequences[i];
+    for (const sequence *s = d->sequences, *const end = s + d->n; w.n <= w.room; s++) {
+        s = put_matches(&w, &t, s, end, &data);
+        if (s == end)
+            break;
         put_literals(&w, &t, data, s->literals);
         data += s->literals + s->length;
-        if (s->length == 0)
-            continue;
-        const symbol back = find_symbol(s->back - 1u, 1);
         size_t left = s->length;
-        for (size_t part; left > LONGEST; left -= part) {
+        for (size_t part; left > 0; left -= part) {
             part = first_part_length(left);
-            put_match(&w, &t, part, back);
+            add_match(&w, &t, s, part);
+            flush_bits(&w);
         }
-        put_match(&w, &t, left, back);
     }
     *writer = w;
     put_code(writer, &literals, END);
@@ -686,6 +808,7 @@ size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned 
     assert(layout.word > 0 && layout.row >= layout.word);
     if (layout.anywhere && before == 0) {
         memset(d->places, 0, sizeof d->places);
+        memset(d->pixels, 0, sizeof d->pixels);
         d->begin = 0;
     }
     do {
