@@ -43,6 +43,8 @@ static uint32_t add_run(const measure *m, unsigned thread, size_t row, uint32_t 
     return x;
 }
 
+/* Adds the runs of a row to their cells. an_bits_changes compares 64 labels with their successors
+ * at once, and sets a bit where a run ends. */
 static void measure_row(const measure *m, unsigned thread, size_t row)
 {
     const int32_t *const line = m->plane + row * m->nx;
@@ -105,6 +107,7 @@ static tc_status measure_cells(const an_work *work, const vol_state *state, vol_
     /* Each thread gets a table, unless all tables together would exceed a byte a voxel. */
     const unsigned threads =
         work->threads * n * sizeof(vol_cell) > rows * item->nx ? 1 : work->threads;
+    /* The state's nodes[0] stands for the outside; a voxel has the node with its index plus 1. */
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
 
     *out = m.tables = os_zeroed((threads * n + 1) * sizeof *m.tables);
@@ -170,6 +173,7 @@ tc_status vol_check_state(const an_work *work, const void *state_data, tc_err *e
     const size_t band_rows = vol_band_rows(work->item->nx),
                  bands = (rows + band_rows - 1) / band_rows;
     const uint64_t chunks_done = state->head.chunks_done;
+    /* Between the start and the end, a state is only saved at the end of the filter. */
     const uint64_t after_filter = (uint64_t)VOL_RESUME * bands;
     /* Otsu's threshold is at least 1, also if all grey values are equal. */
     const bool valid = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1
@@ -180,13 +184,14 @@ tc_status vol_check_state(const an_work *work, const void *state_data, tc_err *e
         return refuse_state(err);
     if (chunks_done == work->plan.chunks)
         return check_final_labels(work, state, err);
-    /* If the item was in progress, nodes may have any value, as they will be cleared. After the
-     * filter they are 0 (membrane) and 1, or heights. */
+    /* If the first chunk was in progress, the nodes may have any value, as they will be cleared.
+     * After the filter a node is 0 (membrane) or 1, or, for the watershed, a height. */
     if (chunks_done == 0)
         return state->in_progress != 0 ? TC_OK : check_nodes(work, state, 0, 0, NULL, err);
     if (!vol_has_blur(p) || chunks_done != after_filter)
         return refuse_state(err);
-    /* Heights are never 0, which would mean a voxel that belongs to no hill. */
+    /* A height is VOL_TOP minus a grey value with VOL_GREY_BITS fractional bits. It is never 0,
+     * which would mean a voxel that belongs to no hill. */
     return !p->watershed
                ? check_nodes(work, state, 0, 1, NULL, err)
                : check_nodes(work, state,
@@ -297,9 +302,8 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
         { "labels_{item}", WU_I32, WU_LABELS, "cells", .title = "cells" },
     };
     const vol_params *const p = params;
-    const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels,
-                 n_before =
-                     9; /* number of arrays before `threshold`, which exists only with otsu */
+    const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels; /* without the last, labels */
+    const size_t n_before = 9; /* number of arrays before `threshold`, which only otsu has */
     tc_status status = wu_output_declare(out, arrays, n_before + p->otsu, item, err);
 
     return status != TC_OK
@@ -385,8 +389,9 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
         snprintf(
             text, size,
             "most of the %lld cells have fewer than %d voxels, as noise has, and %.0f times as "
-            "many voxels are connected with the outside: try --param method=watershed --param "
-            "smooth=1.5, a smaller membrane (now %d), or repair, which closes gaps",
+            "many voxels as all cells have are connected with the outside: try --param "
+            "method=watershed --param smooth=1.5, a smaller membrane (now %d), or repair, which "
+            "closes gaps",
             (long long)cells, SPECK,
             (double)vol_read_integer(out, "external_voxels") /
                 fmax((double)vol_read_integer(out, "inside_voxels"), 1),

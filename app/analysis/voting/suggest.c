@@ -1,15 +1,15 @@
 /*
- * voting: suggests parameters from sample pictures, with the help of cellcount's suggestion and of
- * the regions that cellcount finds.
+ * voting: suggests parameters from sample pictures. It uses the parameters that the analysis
+ * cellcount suggests, and the regions that cellcount finds with them.
  *
- * radius: that of a disc with the median area of the regions, and a quarter more, as it should be
- * the radius of the larger cells, and 0.8 to 1.4 times their radius does as well. The median region
- * is about as large as a cell even if some cells touch.
+ * radius: 1.25 times the radius of a disc with the median area of the regions. `radius` should be
+ * the radius of the larger cells; cells are also found with 0.8 to 1.4 times that radius. The
+ * median region is about as large as a cell even if some cells touch.
  *
  * polarity: as cellcount suggests.
  *
- * foreground, only for images: "otsu", unless cells are pale in the middle. It removes points
- * between dense cells and in noise, where gradients also meet.
+ * foreground, only for images: "otsu", unless cells are pale in the middle. Then points on the
+ * background are removed: gradients also meet between dense cells and in noise.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,8 +18,9 @@
 #include "app/analysis/suggest.h"
 #include "app/analysis/voting/voting.h"
 
-/* The radius to suggest for regions of this area, in pixels: `factor` times voting_radius_of,
- * rounded to an integer, below 10 to a half, and limited by the item's size. */
+/* Returns the radius to suggest for regions of this area, in pixels: `factor` times
+ * voting_radius_of, at most a quarter of the smallest picture's shorter side. A radius below 10 is
+ * rounded to a multiple of 0.5, others to an integer. */
 static double radius_of(const an_pictures *pictures, int64_t area, double factor)
 {
     double most = pictures->of_stacks ? VOTING_MAX_RADIUS_3D : VOTING_MAX_RADIUS_2D;
@@ -29,9 +30,11 @@ static double radius_of(const an_pictures *pictures, int64_t area, double factor
     return radius < 10 ? fmax(round(2 * radius) / 2, 1) : round(radius);
 }
 
-/* Suggests the radius, by the upper quartile of the pictures' median areas, since too large a
- * radius does less harm than one that is too small. If the medians differ much, it suggests
- * own_radius, with the largest one. cells: parameters for cellcount. */
+/* Suggests the radius. Each picture has a median area of its regions. The radius is made from the
+ * upper quartile of these areas, since too large a radius does less harm than one that is too
+ * small. If the areas differ much, the parameter own_radius (a radius for each picture) is
+ * suggested as well, and `radius`, then an upper limit, is made from the largest area. cells:
+ * parameters for cellcount. */
 static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                             const json_t *cells, tc_err *err)
 {
@@ -50,8 +53,9 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
         with_cells += quartiles[1] > 0;
         if (regions - before >= MANY && quartiles[2] / MOST_RATIO > quartiles[0])
             snprintf(out->doubt, sizeof out->doubt,
-                     "cells that differ much in size: a quarter of %.60s have below %lld pixels, a "
-                     "quarter above %lld. cellcount counts them all, voting those of one radius",
+                     "cells that differ much in size: a quarter of those in %.60s have fewer than "
+                     "%lld pixels, a quarter more than %lld. The analysis cellcount counts cells "
+                     "of all sizes, voting those of one radius",
                      pictures->items[i].name, (long long)quartiles[0], (long long)quartiles[2]);
     }
     if (status != TC_OK)
@@ -66,19 +70,20 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
     const json_t *const own = json_object_get(given, "own_radius");
     const bool differ = !pictures->of_stacks &&
                         (own != NULL ? json_is_true(own) : (double)most > 1.3 * (double)areas[0]);
+    /* voting_radius_of has the factor 1.25 in it; an upper limit gets another one, as a margin. */
     const double radius = differ ? radius_of(pictures, most, 1.25) : radius_of(pictures, area, 1);
     if (differ)
         snprintf(out->why, sizeof out->why,
-                 "own_radius: each picture's own radius, up to %g pixels; cells have %lld to %lld "
-                 "pixels. It is a quarter more than that of a disc as large as the median of the "
-                 "regions that cellcount finds in it (%zu in all).",
+                 "own_radius: each picture gets its own radius, at most %g pixels: 1.25 times that "
+                 "of a disc with the median area of the regions that cellcount finds in the "
+                 "picture. The medians are %lld to %lld pixels, of %zu regions in all.",
                  radius, (long long)areas[0], (long long)most, regions);
     else
         snprintf(
             out->why, sizeof out->why,
-            "radius %g pixels: a quarter more than that of a disc of %lld pixels. So large are "
-            "the regions that cellcount finds (%zu in all): the median in a picture, of "
-            "several pictures the upper quartile of these.",
+            "radius %g pixels: 1.25 times that of a disc of %lld pixels, which is the median area "
+            "of the regions that cellcount finds (%zu in all); with several pictures, the upper "
+            "quartile of their medians.",
             radius, (long long)area, regions);
     if (differ)
         status = an_suggest(out, given, "own_radius", json_true(), err);
@@ -115,9 +120,9 @@ static tc_status count_centres(const an_pictures *pictures, size_t i, const json
     return status;
 }
 
-/* Sets *suits: whether foreground "otsu" is to be suggested: at least three quarters of the regions
- * have their centroid on the foreground, which is not the case for cells with a pale middle, or
- * rings. parameters: the given and the suggested ones. */
+/* Sets *suits to whether foreground "otsu" is to be suggested. It is if at least three quarters of
+ * the regions have their centroid on the foreground, which cells with a pale middle and rings do
+ * not. parameters: the given and the suggested ones. */
 static tc_status find_foreground(const an_pictures *pictures, const json_t *parameters,
                                  const json_t *cells, bool *suits, tc_err *err)
 {
@@ -134,20 +139,19 @@ static tc_status find_foreground(const an_pictures *pictures, const json_t *para
     return status;
 }
 
-/* Whether the given parameters allow foreground "otsu". */
-static bool is_otsu(const json_t *given)
+/* Whether the given parameters allow foreground "otsu": they have it, or no foreground. */
+static bool may_be_otsu(const json_t *given)
 {
     const char *const foreground = json_string_value(json_object_get(given, "foreground"));
     return foreground == NULL || strcmp(foreground, "otsu") == 0;
 }
 
-/* known: what cellcount suggests; its curves and doubts are shown if the radius is suggested. */
 tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                          tc_err *err)
 {
     const an_analysis *const count = an_find("cellcount");
     TC_AUTO(an_suggestion_free) an_suggestion cells = { .parameters = json_object() };
-    json_auto_t *known = json_object();
+    json_auto_t *known = json_object(); /* parameters for cellcount: given, then suggested ones */
     json_t *const polarity = json_object_get(given, "polarity");
     if (cells.parameters == NULL || known == NULL ||
         (polarity != NULL && json_object_set(known, "polarity", polarity) != 0))
@@ -178,7 +182,7 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
         return_if_error(find_foreground(pictures, parameters, known, &suits, err));
     if (suits)
         return_if_error(an_suggest(out, given, "foreground", json_string("otsu"), err));
-    return classes != NULL && suits && is_otsu(given)
+    return classes != NULL && suits && may_be_otsu(given)
                ? an_suggest(out, given, "classes", json_incref(classes), err)
                : TC_OK;
 }

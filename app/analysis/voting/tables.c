@@ -1,6 +1,7 @@
 /*
- * voting: makes the tables of directions, and of the spans that the cone of each direction has in
- * the rows around a voter.
+ * voting: makes the tables of directions and cones. A voter is a pixel that votes for the pixels in
+ * a cone in front of it, along one of some hundred directions. In each row of pixels around the
+ * voter a cone covers an interval, called a span.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -26,22 +27,25 @@ size_t voting_spans(const voting_scheme *s)
 
 size_t voting_codes(const voting_scheme *s)
 {
-    const size_t outer = 2 * (size_t)s->shape.side + 1;
+    const size_t points = 2 * (size_t)s->shape.side + 1; /* along an edge of the cube */
 
-    return s->nz > 1 ? outer * outer * outer : outer * outer;
+    return s->nz > 1 ? points * points * points : points * points;
 }
 
 size_t voting_tables_bytes(const voting_scheme *s)
 {
     const size_t rows = voting_offset_rows(s);
 
+    /* Three bytes of dirs, the spans and the element of `rows` in each layer, for each direction;
+     * `ends`; dir_of_code and dir_of_offset. */
     return s->n_dirs *
                (3 + (cone_spans(s) + 2 * (size_t)s->shape.reach[0] + 1) * sizeof(voting_span)) +
            rows + (voting_codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
 }
 
-/* Fills dirs and dir_of_code. The directions are all integer points on the surface of a cube, with
- * coordinates from -side to side (of images: of a square), in the order of their codes. */
+/* Fills dirs and dir_of_code. A direction is an integer point on the surface of a cube, or in
+ * images on the border of a square, with coordinates from -side to side. Its code is its index
+ * among all integer points of the cube; directions are numbered in the order of their codes. */
 static void make_dirs(const voting_scheme *s, voting_tables *t)
 {
     const int side = s->shape.side, depth = s->nz > 1 ? side : 0;
@@ -170,6 +174,9 @@ static int nearest_offset(const row_test *r)
     return (int)(x < -r->end ? -r->end : x > r->end ? r->end : x);
 }
 
+/* The span of a row of which the cone covers no pixel: hi is less than lo. */
+static const voting_span no_span = { 1, 0 };
+
 /* The pixels of the row that the cone covers; they are an interval, as the cone is convex. */
 static voting_span span_of(const row_test *r)
 {
@@ -178,7 +185,7 @@ static voting_span span_of(const row_test *r)
     if (!is_covered(r, lo))
         lo++;
     if (!is_covered(r, lo))
-        return (voting_span){ 1, 0 };
+        return no_span;
     for (hi = lo; is_covered(r, hi + 1); hi++)
         ;
     while (is_covered(r, lo - 1))
@@ -204,7 +211,7 @@ static void make_spans(const voting_scheme *s, const voting_tables *t, const int
                                  *end,
                                  (uint64_t)cos2 * (uint64_t)length2 };
 
-            out[y + s->shape.reach[1]] = *end < 0 ? (voting_span){ 1, 0 } : span_of(&r);
+            out[y + s->shape.reach[1]] = *end < 0 ? no_span : span_of(&r);
         }
 }
 
@@ -241,15 +248,14 @@ static void make_rows(const voting_scheme *s, const voting_span *spans, voting_s
             lo++;
         while (hi > lo && spans[hi + ry].lo > spans[hi + ry].hi)
             hi--;
-        *rows =
-            lo <= hi ? (voting_span){ (signed char)lo, (signed char)hi } : (voting_span){ 1, 0 };
+        *rows = lo <= hi ? (voting_span){ (signed char)lo, (signed char)hi } : no_span;
     }
 }
 
 /* The number of directions in a part of the work of the pool's threads. */
 enum { DIRS_PER_PART = 64 };
 
-/* A pass of voting_tables_round over all directions. */
+/* A pass over all directions that makes the cones of a round; in later rounds they are narrower. */
 typedef struct table_pass {
     const voting_scheme *s;
     voting_tables *t;
@@ -271,8 +277,8 @@ static void make_direction(const table_pass *m, size_t i)
     if (m->mirrored) {
         const int z = abs(u[0]) + (s->nz > 1 ? s->shape.side : 0), y = abs(u[1]) + s->shape.side,
                   x = abs(u[2]) + s->shape.side;
-        const size_t outer = 2 * (size_t)s->shape.side + 1;
-        const size_t code = ((size_t)z * outer + (size_t)y) * outer + (size_t)x;
+        const size_t points = 2 * (size_t)s->shape.side + 1;
+        const size_t code = ((size_t)z * points + (size_t)y) * points + (size_t)x;
 
         mirror_spans(s, u, t->spans + t->dir_of_code[code] * cone_spans(s), spans);
     } else {
