@@ -37,8 +37,8 @@ typedef struct cost_model {
 tc_status cost_model_make(const an_unit *unit, bool on_device, cost_model *w, tc_err *err);
 void cost_model_free(cost_model *w);
 
-/* Returns the operations before item i; for i == n, those before the result is written, without the
- * SHA-256. */
+/* Returns the operations of the job before item i. i == n: the operations before the result is
+ * written, without the SHA-256. */
 double cost_before(const cost_model *w, size_t i);
 /* Returns the operations of the whole job. done: the number of items that are done; bytes: the
  * value of spool_to_write for them. Writing the outputs of the other items is estimated. */

@@ -143,6 +143,7 @@ static double fraction_at(const item_work *w, double share)
     return w->from + (w->to - w->from) * share;
 }
 
+/* Returns the item's name for messages. */
 static wu_item_title title_of(const item_work *w)
 {
     const wu_item *const item = &w->unit->job->items[w->index];

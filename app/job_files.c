@@ -67,7 +67,7 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
     else if (status != TC_MORE)
         return tc_fail(err, status, "%s", fault.message);
     f->mark.item = f->mark.state_size = 0;
-    return spool_keep(f->spool, 0, 0, 0, err);
+    return spool_keep(f->spool, 0, 0, 0, err); /* empties the spool */
 }
 
 void job_files_reserve(job_files *f, size_t state_size)

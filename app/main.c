@@ -176,7 +176,7 @@ static tc_status run_command(const command *c, tc_err *err)
                       .output = c->output,
                       .quiet = c->quiet,
                       .keeps_others = !c->replace && getenv("TEXCELL_REPLACE") == NULL,
-                      .launch_ms = launch_ms(c, false),
+                      .launch_ms = launch_ms(c, /* may_be_used */ false),
                       .gpu_share = (double)c->gpu_percent / 100,
                       .threads = c->threads != 0 ? (unsigned)c->threads : processors(),
                       .all_threads = getenv("TEXCELL_ALL_THREADS") != NULL };
@@ -379,6 +379,7 @@ static tc_status run_verb(int argc, char **argv, tc_err *err)
     return run_command(&c, err);
 }
 
+/* Runs "texcell devices". */
 static tc_status devices_verb(int argc, char **argv, tc_err *err)
 {
     const tc_option none = { .name = NULL };
@@ -391,6 +392,7 @@ static tc_status devices_verb(int argc, char **argv, tc_err *err)
     return ocl_list_devices(stdout, err);
 }
 
+/* Runs "texcell selftest". */
 static tc_status selftest_verb(int argc, char **argv, tc_err *err)
 {
     const char *device = "auto";

@@ -38,6 +38,7 @@ void prefetch_begin(prefetch *a, size_t item)
     a->has_thread = os_thread(&a->thread, decode_item, a);
 }
 
+/* Waits until the background thread has ended, if there is one. */
 static void join_thread(prefetch *a)
 {
     if (a->has_thread)

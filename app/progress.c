@@ -118,8 +118,9 @@ void progress_clear(const progress *p)
 bool progress_reports_item(progress *p, size_t item)
 {
     assert(item < p->n_items);
-    /* In a job of at most all_reported items, all are reported. In a larger job: the first item,
-     * the last one, those that complete a quarter of the job, and otherwise one per minute. */
+    /* In a job of at most all_reported items, all items are reported. In a larger job: the first
+     * item, the last item, items that complete a quarter of the job, and otherwise one per minute.
+     */
     const size_t all_reported = 100;
     const double time = tc_seconds();
     const bool is_due =

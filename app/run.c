@@ -50,7 +50,7 @@ static tc_status decide_device(const run_options *o, const an_unit *unit, const 
                                bool *use_cpu, tc_err *err)
 {
     cost_model w;
-    const tc_status status = cost_model_make(unit, false, &w, err);
+    const tc_status status = cost_model_make(unit, /* on_device */ false, &w, err);
 
     *use_cpu = status == TC_OK && cpu_seconds(o, files, &w) < least_cpu_seconds();
     cost_model_free(&w);
@@ -170,6 +170,8 @@ typedef struct write_state {
     double before; /* fraction of the job that is done before the result is written */
 } write_state;
 
+/* The `report` function of a wu_write_progress. share: the share of the result, 0 to 1, that is
+ * written. */
 static void report_written(void *user, double share)
 {
     const write_state *const w = user;

@@ -71,6 +71,7 @@ static void copy_text(char *to, size_t size, const char *from)
     snprintf(to, size, "%s", from != NULL ? from : "");
 }
 
+/* Sets the magic and the CRC, and writes VIEW_FILE. */
 static void write_file(view_file *f)
 {
     const size_t from = offsetof(view_file, nx);

@@ -321,6 +321,7 @@ static tc_status end_roots(cc_cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
+/* Copies the pixels of the current strip, which is the whole picture, to the device. */
 static tc_status put_pixels(cc_cl_worker *w, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
@@ -415,6 +416,8 @@ static void add_time(cc_cl_worker *w)
         w->measure_ms += w->ocl.took_ms;
 }
 
+/* Runs parts of stages until AN_STEP_SECONDS have passed or the stages end; or lets the host do a
+ * step. */
 static tc_status cl_step(void *worker, void *state_at, uint64_t *chunks_done, tc_err *err)
 {
     cc_cl_worker *const w = worker;
@@ -464,6 +467,7 @@ static void free_worker(void *worker)
         cc_cpu.close(&w->host);
 }
 
+/* Sets w->group, and builds the kernels of the stages that the item may have. */
 static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 {
     const bool is_16_bit = w->ocl.work->pixels->bits == 16;
@@ -530,7 +534,7 @@ static void choose_strips(cc_cl_worker *w)
     const uint64_t room = d->memory_limit - d->memory_used;
     uint64_t rows = w->ny;
 
-    if (strip_bytes(w, rows, true) > room ||
+    if (strip_bytes(w, rows, /* whole */ true) > room ||
         rows * w->nx * sizeof(cl_int) > d->info.max_alloc_bytes) {
         rows = CC_TILE;
         while (rows * 2 < w->ny && strip_bytes(w, rows * 2, false) <= room &&

@@ -164,6 +164,7 @@ typedef struct device_list {
     size_t count, capacity;
 } device_list;
 
+/* Appends a copy of the entry to the list. */
 static tc_status add_entry(device_list *list, const ocl_info *entry, tc_err *err)
 {
     ocl_info *const grown =

@@ -107,7 +107,7 @@ typedef struct cl_worker {
                        that one launch could have processed each */
     ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* if divided: work-groups of a launch of glcm_slide */
     ocl_pace features;     /* if divided: work-groups of a launch of glcm_statistics */
-    uint64_t most;         /* the most chunks of a batch; the buffers are large enough for these */
+    uint64_t most;         /* the most chunks of a batch, for which the buffers are large enough */
     glcm_work *host_work;  /* [most] */
     uint32_t *host_chunks; /* [most]: the batch's chunks, sorted by level */
     /* Copies of the device's PARTIALS, MORE_PARTIALS and COUNTS; for a whole ROI host_counts holds
@@ -121,6 +121,7 @@ typedef struct cl_worker {
         chunk_columns; /* the most rows and the most columns of windows of any chunk */
 } cl_worker;
 
+/* Whether one matrix is made of the whole ROI, rather than one of a window around each pixel. */
 static bool whole_roi(const cl_worker *w)
 {
     return w->params->window == GLCM_WHOLE_ROI;
@@ -314,7 +315,7 @@ static bool use_narrow(const cl_worker *w)
             pairs += lens->hi[i] - lens->lo[i] + 1;
         most = pairs > most ? pairs : most;
     }
-    return most < 1024 && !runs_in_turn(w->ocl.device);
+    return most < 1024 && !runs_in_turn(w->ocl.device); /* the limit of GLCM_NARROW */
 }
 
 /* The size of a window's histograms in units of 16 bits. A unit holds one count of 16 bits or two
@@ -333,8 +334,8 @@ static size_t bins_size(const cl_worker *w, size_t level)
 static void choose_groups(cl_worker *w)
 {
     const bool cpu = runs_in_turn(w->ocl.device);
-    /* Bytes of local memory, at most 48 KiB, less those for the table of moves and 256 that a
-     * driver may need. */
+    /* Bytes of local memory for histograms: at most 48 KiB, less the table of moves and 256 bytes
+     * that a driver may need. */
     const size_t local =
         (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes
                                                               : 48 << 10) -
@@ -359,6 +360,7 @@ static void choose_groups(cl_worker *w)
     }
 }
 
+/* Builds the kernels that the job needs, and limits w->group to the kernels' limits. */
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
     const char *const single = runs_in_turn(w->ocl.device) ? "-DGLCM_SINGLE"
@@ -543,6 +545,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
+/* Allocates the host's arrays for a batch. */
 static tc_status make_host_memory(cl_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->most, groups = n * w->groups_per_chunk;
@@ -634,7 +637,7 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     size_t rows = 0;
     uint32_t listed = 0, first[GLCM_MAX_LEVEL_COUNT + 1] = { 0 };
 
-    /* Lists the chunks level by level; those of a level begin at first[level]. */
+    /* Lists the chunks level by level; the chunks of a level begin at host_chunks[first[level]]. */
     for (size_t level = 0; level < w->params->n_levels; level++) {
         first[level] = listed;
         for (uint64_t i = 0; i < n; i++)
@@ -740,7 +743,7 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
                  groups = (rows + items - 1) / items;
     const size_t segment = segment_size(w, level, 1), segments = segment_count(w, segment);
     ocl_pace *const pace = &w->slides[level];
-    const uint32_t only = 0;
+    const uint32_t only = 0; /* the list of chunks, which contains only host_work[0] */
     return_if_error(ocl_put(&w->ocl, CHUNKS, 0, &only, sizeof only, err));
 
     for (size_t group = 0, n_groups = 1; group < groups; group += n_groups)
@@ -965,6 +968,7 @@ static tc_status cl_open(const an_work *work, const void *state, void **worker, 
     return ocl_worker_open(&launcher, work, state, worker, err);
 }
 
+/* Processes a batch: whole chunks of one slice, or one chunk if w->divided. */
 static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;

@@ -52,7 +52,7 @@ typedef struct cl_worker {
     /* Voxels of a tile, which a work-group of tile[0] * tile[1] work-items computes at a time. */
     size_t tile[3];
     cl_uint list_word;        /* index of the word of ctl that counts the blocks of the list */
-    cl_uint next_list_word;   /* index of the word of ctl that will count those of the next list */
+    cl_uint next_list_word;   /* index of the word of ctl for the next list */
     cl_uint history_bit;      /* the bit of the words in B_HISTORY that the current chunk sets;
                                  LS_HISTORY_BITS if it sets none */
     size_t band_groups;       /* work-groups among which the blocks of the list are divided */
@@ -175,6 +175,7 @@ static tc_status list_blocks(cl_worker *w, tc_err *err)
                      OCL_UINT(list_word));
 }
 
+/* The number of voxels of a block. */
 static size_t block_voxels(const cl_worker *w)
 {
     return (size_t)LS_BX * LS_BY * (w->size.nz > 1 ? LS_BZ : 1);
@@ -419,6 +420,7 @@ static bool needs_parts(const cl_worker *w, int kernel)
                            : w->size.voxels);
 }
 
+/* Queues one or more chunks, waits for them, and reads the control words. */
 static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;
@@ -444,6 +446,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     return TC_MORE;
 }
 
+/* Copies phi and, if they exist, the blocks' bits and the history to the state. */
 static tc_status cl_sync(void *worker, void *state, tc_err *err)
 {
     cl_worker *const w = worker;

@@ -99,7 +99,7 @@ tc_status ocl_load(ocl_api *api, tc_err *err)
     const bool is_set = name != NULL && name[0] != '\0';
     if (!is_set)
         name = os_opencl;
-    tc_guard_enter("loading OpenCL", false);
+    tc_guard_enter("loading OpenCL", /* is_work */ false);
     void *library = is_set ? NULL : preloaded_library();
     if (library == NULL)
         library = os_library(name);

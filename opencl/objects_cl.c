@@ -214,6 +214,8 @@ static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, 
     return status;
 }
 
+/* Measures and computes the texture of the next small objects, as many as the pace allows. Without
+ * such objects, lets the CPU backend do a step. */
 static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;

@@ -152,7 +152,7 @@ typedef struct cache_list {
     bool remove;            /* whether visit_file deletes every stored program that it finds */
 } cache_list;
 
-/* For os_list: counts a file of the folder if its name is that of a stored program. */
+/* For os_list: counts a file of the folder if its name is the name of a stored program. */
 static int visit_file(void *user, const char *name, bool may_be_folder)
 {
     cache_list *const l = user;
@@ -188,7 +188,8 @@ static void make_room(const ocl_device *device)
 {
     cache_list l;
 
-    while ((l = list_cache(device, false)).count >= OCL_CACHE_MOST && unlink(l.oldest) == 0)
+    while ((l = list_cache(device, /* remove */ false)).count >= OCL_CACHE_MOST &&
+           unlink(l.oldest) == 0)
         ;
 }
 
@@ -255,7 +256,7 @@ void ocl_program_cache_store(ocl_device *device, const ocl_program_source *sourc
 void ocl_program_cache_clear(ocl_device *device)
 {
     if (device->cache_folder != NULL)
-        list_cache(device, true);
+        list_cache(device, /* remove */ true);
     if (device->programs != NULL) /* some may have been loaded from the folder */
         device->free_programs(device);
     device->cache_folder = NULL;

@@ -3,7 +3,7 @@
  * depends on against the rules of OpenCL C.
  *
  * It takes a few milliseconds after the program is built, and finds drivers that are broken
- * altogether. Each analysis has known-answer tests besides (app/analysis/selftest.h).
+ * altogether. Each analysis also has known-answer tests (app/analysis/selftest.h).
  */
 #ifndef OCL_SELFTEST_H
 #define OCL_SELFTEST_H

@@ -85,8 +85,9 @@ typedef struct test_case {
     size_t count;             /* number of results */
     void (*start)(void *to);  /* writes the buffer's content before the launch; NULL: zeros */
     void (*expect)(void *to); /* writes the expected content after the launch */
-    size_t local_bytes;       /* local memory passed as the kernel's second argument; 0: none */
-    bool floats;              /* tests floating-point numbers; see ocl_selftest */
+    size_t local_bytes;       /* size of the local memory that is the kernel's second argument; 0 if
+                                 it has no second argument */
+    bool floats;              /* tests floats, if `floats` of ocl_selftest is set */
 } test_case;
 
 static const test_case tests[] = {
@@ -137,6 +138,7 @@ static tc_status report_wrong(const ocl_device *device, const test_case *t, size
                    what, index);
 }
 
+/* Runs a test, and compares the results with the expected ones. */
 static tc_status run_test(ocl_device *device, cl_program program, const test_case *t, tc_err *err)
 {
     const size_t bytes = t->word * t->count;

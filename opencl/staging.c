@@ -39,6 +39,7 @@ static bool make_staging(ocl_device *d, ocl_staging *s)
                           &ignored) == TC_OK;
 }
 
+/* Frees the buffer and the threads, and zeroes *s. */
 static void free_staging_buffer(ocl_device *d, ocl_staging *s)
 {
     if (s->host != NULL)

@@ -72,6 +72,7 @@ typedef struct cl_worker {
     bool host_only; /* the host does all the remaining work */
 } cl_worker;
 
+/* Whether the stack does not fit the device, and is labelled in slabs. */
 static bool in_slabs(const cl_worker *w)
 {
     return w->slab_slices < w->nz;
@@ -152,6 +153,7 @@ static tc_status write_mask(cl_worker *w, const vol_state *state, uint64_t first
     return ocl_put(&w->ocl, B_MASK, first * row, w->mask_rows, count * row, err);
 }
 
+/* Launches TILES for `count` layers of tiles along z, from number `first` on. */
 static tc_status launch_tiles(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     return LAUNCH(w, ocl_units(w->nx, VOL_TX) * w->group, ocl_units(w->ny, VOL_TY), count, err,
@@ -161,6 +163,7 @@ static tc_status launch_tiles(cl_worker *w, uint64_t first, uint64_t count, tc_e
                   OCL_INT(w->params->is_3d));
 }
 
+/* Launches JOIN for `count` slices, from number `first` of the slab on. */
 static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     return LAUNCH(w, (size_t)w->stride * w->ny, count, 1, err, OCL_HELD(w, B_MASK),
@@ -203,22 +206,27 @@ static tc_status launch_tables(cl_worker *w, tc_err *err)
     }
 }
 
+/* Launches PAINT for `count` rows of the slab, from first_row on. outside: the result for voxels of
+ * the outside. */
 static tc_status launch_paint(cl_worker *w, uint64_t first_row, uint64_t count, tc_err *err)
 {
     const uint64_t first = first_row * w->nx, end = first + count * w->nx;
     const cl_int outside = in_slabs(w) || w->params->repair ? -1 : 0;
 
+    /* A work-item paints VOL_PER_ITEM voxels. */
     return LAUNCH(w, (size_t)ocl_units(end - first, w->group * VOL_PER_ITEM) * w->group, 1, 1, err,
                   OCL_HELD(w, B_PLANE), OCL_HELD(w, B_FIRST), OCL_HELD(w, B_TOTALS),
                   OCL_UINT(first), OCL_UINT(end), OCL_INT(outside));
 }
 
+/* Launches MEASURE for `count` slices, from number `first` on. */
 static tc_status launch_measure(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     return LAUNCH(w, w->nx, ocl_units(w->ny, VOL_DOWN), count, err, OCL_HELD(w, B_PLANE),
                   OCL_HELD(w, B_TABLE), NX(w), NY(w), OCL_INT(first));
 }
 
+/* Launches the worker's stage for `count` units (stage_work), from number `first` on. */
 static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     switch (w->stage) {
@@ -456,6 +464,7 @@ static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
            (uint64_t)w->piece_rows * w->nx * (w->ocl.work->pixels->bits / 8) + 64;
 }
 
+/* Whether the device has memory for a slab of `slices` slices. */
 static bool slab_fits(const cl_worker *w, uint64_t slices)
 {
     const ocl_device *const d = w->ocl.device;
@@ -552,7 +561,7 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
 
 static const ocl_launcher launcher = { "volume", sizeof(cl_worker), open_worker, free_worker };
 
-/* Opens the worker of this file, or for a watershed that of volume_watershed_cl.c. */
+/* Opens the worker of this file or, for a watershed, the worker of volume_watershed_cl.c. */
 static tc_status cl_open(const an_work *work, const void *state, void **worker, tc_err *err)
 {
     const vol_params *const p = work->params;

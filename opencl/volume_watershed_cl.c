@@ -128,6 +128,7 @@ typedef struct ws_worker {
     bool host_only; /* the host does all the remaining work */
 } ws_worker;
 
+/* Whether the stack does not fit the device, and is processed in slabs. */
 static bool in_slabs(const ws_worker *w)
 {
     return w->slab_slices < w->nz;
@@ -164,8 +165,8 @@ static uint32_t voxels_on_device(const ws_worker *w)
     return (uint32_t)((w->to - w->from) * slice_voxels(w));
 }
 
-/* Sets step[] to the steps from a voxel to those neighbours that come later in raster order (half
- * of all), as differences of voxel numbers. Returns the number of steps. */
+/* Sets step[] to the steps from a voxel to the neighbours that come later in raster order (half of
+ * all neighbours), as differences of voxel numbers. Returns the number of steps. */
 static uint32_t later_steps(const ws_worker *w, int32_t step[MOST_STEPS])
 {
     uint32_t n = 0;
@@ -350,6 +351,7 @@ static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err
     }
 }
 
+/* Launches the worker's stage for `count` units (stage_work), from number `first` on. */
 static tc_status launch_stage(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     if (w->stage <= BLUR_Z)
@@ -365,6 +367,8 @@ static tc_status launch_stage(ws_worker *w, uint64_t first, uint64_t count, tc_e
 
 /* --- copies ---------------------------------------------------------------------------------- */
 
+/* Copies `count` pixels to B_PIXELS. first: the number of the first one among those on the device.
+ */
 static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
@@ -469,6 +473,7 @@ static tc_status end_list(ws_worker *w, tc_err *err)
     return status == TC_OK ? ocl_put(&w->ocl, B_LIST_LENGTH, 0, zeros, sizeof zeros, err) : status;
 }
 
+/* For tc_sort: compares two int32_t. */
 static int compare_values(const void *va, const void *vb)
 {
     const int32_t a = *(const int32_t *)va, b = *(const int32_t *)vb;
@@ -667,6 +672,7 @@ static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
            (whole ? 16 * (uint64_t)choose_slots(n) : 0) + 4096;
 }
 
+/* Whether the device has memory for slab_bytes. No buffer takes more than a third of it. */
 static bool slab_fits(const ws_worker *w, uint64_t slices, bool whole)
 {
     const ocl_device *const d = w->ocl.device;

@@ -99,6 +99,7 @@ static uint64_t rows_before(const voting_scheme *s, uint64_t band)
     return band / s->bands_per_slice * s->ny + band % s->bands_per_slice * s->band_rows;
 }
 
+/* The number of rows of the item, in all slices. */
 static uint64_t item_rows(const voting_scheme *s)
 {
     return (uint64_t)s->nz * s->ny;
@@ -200,7 +201,7 @@ static void choose_slabs(cl_worker *w)
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
-/* Allocates the buffers of tables, and copies those tables that are the same in all rounds. */
+/* Allocates the buffers of tables, and copies the tables that are the same in all rounds. */
 static tc_status make_tables(cl_worker *w, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
@@ -503,6 +504,8 @@ static tc_status launch_phase(cl_worker *w, voting_phase phase, uint64_t *row, u
     return TC_OK;
 }
 
+/* Processes one or more bands of a phase. If the item does not fit the device, loads the next slab
+ * when needed, and copies the rows that were written to the state. */
 static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;

@@ -31,9 +31,9 @@ extern "C" {
 // Replaces boinc_sleep, by which the runtime's timer thread sleeps. The library's function waits
 // until a time of the wall clock: if the clock is set back by an hour, the thread does not
 // communicate with the client for an hour. A shared library calls the program's boinc_sleep,
-// defined below, instead of its own. A static library would call its own definition rather than
-// this weak one, so the linker's option --wrap redirects its calls to __wrap__Z11boinc_sleepd
-// (configure.ac).
+// defined below, instead of the library's function. A static library would call the library's
+// function rather than this weak one, so the linker's option --wrap redirects its calls to
+// __wrap__Z11boinc_sleepd (configure.ac).
 extern "C" void __wrap__Z11boinc_sleepd(double seconds);
 void __wrap__Z11boinc_sleepd(double seconds)
 {

@@ -29,7 +29,7 @@ typedef struct tc_option {
     void *to; /* where the value is stored, of the type that `kind` has; unchanged if the option is
                  not given */
     uint64_t least, most;
-    const char *word; /* a text that stands for the number 0 (TC_NUMBER); NULL if there is none */
+    const char *word; /* a text that means the number 0 (TC_NUMBER); NULL if there is none */
     bool *given;      /* *given is set to true if the option is given; may be NULL */
     /* Converts the value and stores it (TC_TAKE). */
     tc_status (*take)(void *to, const char *value, tc_err *err);

@@ -11,7 +11,7 @@
 
 tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_err *err)
 {
-    /* If the file was removed or renamed during so many tries, its file system must be faulty. */
+    /* If the file is removed or renamed during each of so many tries, its file system is faulty. */
     enum { TRIES = 1000 };
 
     for (int i = 0; i < TRIES; i++) {

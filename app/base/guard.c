@@ -109,8 +109,8 @@ static bool must_suspend(bool same_call, unsigned ms, unsigned unpolled_ms)
            ask();
 }
 
-/* Resumes the threads of *paused, pauses those of `background`, and sets *paused to `background`.
- * Either may be NULL, which means no threads. */
+/* Resumes the threads of *paused, pauses the threads of `background`, and sets *paused to
+ * `background`. Each of the two may be NULL, which means no threads. */
 static void pause_background(tc_background **paused, tc_background *background)
 {
     if (*paused == background)
@@ -237,6 +237,6 @@ void tc_guard_exit(int code)
     guard.is_exiting = true;
     guard.exit_code = code;
     if (guard.has_exit_handler && tc_guard_up(exit_quietly, &ignored) == TC_OK)
-        tc_guard_enter("an exit handler", true);
+        tc_guard_enter("an exit handler", /* is_work */ true);
     exit(code);
 }

@@ -31,7 +31,8 @@ typedef enum os_access {
  * not inherit the descriptor, line ends are not converted, and the file can be renamed and removed
  * while it is open. */
 int os_open(const char *path, os_access access);
-/* Do the same as pread and pwrite: return the number of bytes, or -1 (errno). */
+/* Read or write n bytes at offset `at`, as pread and pwrite do. Return the number of bytes, which
+ * may be less than n, or -1 (errno). */
 ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at);
 ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at);
 /* Waits until the file's content is on the disk. Returns false (errno) on an error. */
@@ -78,7 +79,8 @@ char *os_full_path(const char *path);
 bool os_make_folder(const char *path);
 /* Makes a folder that only this user can access. */
 bool os_make_private_folder(const char *path);
-/* Whether this user may create files in the folder, as far as the system can say beforehand. */
+/* Whether this user may create files in the folder, as far as the system can determine that without
+ * creating one. */
 bool os_folder_takes_files(const char *path);
 
 /* Called for an entry of a folder, except "." and "..". may_be_folder: false if the entry is known
@@ -144,18 +146,19 @@ typedef struct os_place {
     const char *path; /* NULL, or a name that does not exist, allows nothing */
     os_may may;
 } os_place;
-/* Bits for the rights of a confined process besides reading files, computing in threads, and
- * writing to standard output and standard error. */
+/* Further rights of a confined process, as bits. It may always read files, compute in threads, and
+ * write to standard output and standard error. */
 enum {
     OS_CALLS_MAKE = 1, /* write, create, rename and remove files */
     OS_CALLS_LOCK = 2  /* lock files */
 };
-/* Confines this process, which must have a single thread, and its later threads, for good. The
- * process can open only files in `places`, besides those that it has open, and make only the system
- * calls that `calls` allows: it cannot start programs or processes, create sockets or affect other
- * processes, and it can write to standard output and standard error only at their end. Standard
- * input becomes empty. Also returns true where the system supports only a part of this, or nothing:
- * see os_confines. Returns false (errno) on an error; the process may then be partly confined. */
+/* Confines this process, which must have a single thread, and its later threads, for good. From now
+ * on the process can open only files in `places`; files that are open remain so. It can make only
+ * the system calls that `calls` (OS_CALLS_...) allows: it cannot start programs or processes,
+ * create sockets or affect other processes, and it can write to standard output and standard error
+ * only at their end. Standard input becomes empty. Also returns true where the system supports only
+ * a part of this, or nothing: see os_confines. Returns false (errno) on an error; the process may
+ * then be partly confined. */
 bool os_confine(const os_place *places, unsigned calls);
 /* The version of the kernel's Landlock interface, by which os_confine restricts files; 0: it does
  * not restrict files. */
@@ -173,7 +176,7 @@ void os_catch_faults(void (*caught)(int number));
 void os_unblock_faults(void);
 
 /* Stops another thread for `seconds` (less than 1), whatever it is doing. Locks that the thread
- * holds remain locked meanwhile. */
+ * holds remain locked during this time. */
 void os_pause_thread(pthread_t thread, double seconds);
 /* Creates a thread in which all signals are blocked, so that the main thread receives the signals
  * of the process. Returns false if the thread could not be created. */

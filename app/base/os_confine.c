@@ -186,7 +186,7 @@ typedef enum check {
     DESCRIPTOR_FLAGS, /* fcntl: a descriptor's flags, and with OS_CALLS_LOCK also file locks */
     OPEN_FLAGS,       /* open: for reading; with OS_CALLS_MAKE also for writing, except new files
                              with set-user-ID, set-group-ID or sticky bit */
-    OPENAT_FLAGS,     /* openat: the same as for open */
+    OPENAT_FLAGS,     /* openat: the arguments that OPEN_FLAGS allows for open */
     NO_STREAM, /* the first argument is not a standard stream. For a standard stream the call fails
                   with ESPIPE, as for a pipe, so that a log file cannot be overwritten */
     MAP_NO_STREAM, /* mmap: without a descriptor, or with one that is not a standard stream */
@@ -293,18 +293,22 @@ typedef struct filter {
 static const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
                                 deny = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
 
+/* Appends an instruction. */
 static void add_op(filter *f, struct sock_filter instruction)
 {
     if (f->n < MOST_FILTER)
         f->code[f->n++] = instruction;
 }
 
-/* Appends an instruction that loads 32 bits of argument number `argument`: its upper half, or its
- * lower half, which suffices if the argument is an int. */
-static void add_load(filter *f, unsigned argument, bool upper)
+typedef enum half { LOWER, UPPER } half;
+
+/* Appends an instruction that loads a half (32 bits) of argument number `argument`; LOWER suffices
+ * if the argument is an int. */
+static void add_load(filter *f, unsigned argument, half which)
 {
     /* An argument has 8 bytes, little-endian. */
-    const size_t at = offsetof(struct seccomp_data, args) + (size_t)8 * argument + (upper ? 4 : 0);
+    const size_t at =
+        offsetof(struct seccomp_data, args) + (size_t)8 * argument + (which == UPPER ? 4 : 0);
 
     add_op(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)at));
 }
@@ -326,12 +330,12 @@ static void add_open_check(filter *f, unsigned flags, unsigned calls)
         TMPFILE = 020000000, /* the bit of O_TMPFILE other than O_DIRECTORY */
         SPECIAL = 07000      /* set-user-ID, set-group-ID and sticky bit */
     };
-    add_load(f, flags, false);
+    add_load(f, flags, LOWER);
     if (calls & OS_CALLS_MAKE) {
         add_op(f,
                (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | TMPFILE, 1, 0));
         add_op(f, allow);
-        add_load(f, flags + 1, false);
+        add_load(f, flags + 1, LOWER);
         add_if(f, BPF_JSET, SPECIAL, deny);
     } else {
         add_if(f, BPF_JSET, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | TMPFILE, deny);
@@ -345,7 +349,7 @@ static void add_fcntl_check(filter *f, unsigned calls)
     static const unsigned flags[] = { F_GETFD, F_SETFD, F_GETFL },
                           locks[] = { F_GETLK, F_SETLK, F_SETLKW };
 
-    add_load(f, 1, false);
+    add_load(f, 1, LOWER);
     for (size_t i = 0; i < 3; i++)
         add_if(f, BPF_JEQ, flags[i], allow);
     for (size_t i = 0; (calls & OS_CALLS_LOCK) && i < 3; i++)
@@ -367,23 +371,23 @@ static void add_check(filter *f, check what, unsigned calls)
     switch (what) {
     case ANY: add_op(f, allow); break;
     case OWN_PROCESS:
-        add_load(f, 0, false);
+        add_load(f, 0, LOWER);
         add_if(f, BPF_JEQ, (unsigned)getpid(), allow);
         add_op(f, deny);
         break;
     case READ_LIMITS:
-        add_load(f, 0, false);
+        add_load(f, 0, LOWER);
         add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
         add_op(f, deny);
-        add_load(f, 2, true);
+        add_load(f, 2, UPPER);
         add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
         add_op(f, deny);
-        add_load(f, 2, false);
+        add_load(f, 2, LOWER);
         add_if(f, BPF_JEQ, 0, allow);
         add_op(f, deny);
         break;
     case NEW_THREAD:
-        add_load(f, 0, false);
+        add_load(f, 0, LOWER);
         add_if(f, BPF_JSET, ~(unsigned)THREAD, deny);
         add_if(f, BPF_JSET, CLONE_THREAD, allow);
         add_op(f, deny);
@@ -392,7 +396,7 @@ static void add_check(filter *f, check what, unsigned calls)
         add_op(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS));
         break;
     case TERMINAL_QUERY:
-        add_load(f, 1, false);
+        add_load(f, 1, LOWER);
         add_if(f, BPF_JEQ, TCGETS, allow);
         add_if(f, BPF_JEQ, (unsigned)TCGETS2_, allow);
         add_if(f, BPF_JEQ, TIOCGWINSZ, allow);
@@ -402,24 +406,24 @@ static void add_check(filter *f, check what, unsigned calls)
     case OPEN_FLAGS: add_open_check(f, 1, calls); break;
     case OPENAT_FLAGS: add_open_check(f, 2, calls); break;
     case NO_STREAM:
-        add_load(f, 0, false);
+        add_load(f, 0, LOWER);
         add_if(f, BPF_JGT, STDERR_FILENO, allow);
         add_op(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ESPIPE));
         break;
     case MAP_NO_STREAM:
-        add_load(f, 3, false);
+        add_load(f, 3, LOWER);
         add_if(f, BPF_JSET, MAP_ANONYMOUS, allow);
-        add_load(f, 4, false);
+        add_load(f, 4, LOWER);
         add_if(f, BPF_JGT, STDERR_FILENO, allow);
         add_op(f, deny);
         break;
     case SAFE_ADVICE:
-        add_load(f, 2, false);
+        add_load(f, 2, LOWER);
         add_if(f, BPF_JGE, BROKEN_MEMORY, deny);
         add_op(f, allow);
         break;
     case SAME_PROCESS:
-        add_load(f, 0, false);
+        add_load(f, 0, LOWER);
         add_if(f, BPF_JEQ, 0, allow);
         add_op(f, deny);
         break;

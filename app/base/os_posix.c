@@ -69,8 +69,8 @@ bool os_write_out(int fd, uint64_t from, uint64_t to)
 {
     assert(from <= to);
 #if defined SYS_sync_file_range && __SIZEOF_LONG__ == 8
-    /* Starts to write those blocks of 128 KiB to the disk that are now complete, and waits until
-     * the earlier blocks are written. */
+    /* Starts to write the blocks of 128 KiB that this piece has completed to the disk, and waits
+     * until all earlier blocks are written. */
     const uint64_t piece = 1 << 17, begin = from / piece * piece, end = to / piece * piece;
 
     return begin == end ||
@@ -365,6 +365,7 @@ typedef struct stream {
 enum { STREAMS = 2 };           /* number of streams: standard output and standard error */
 enum { STREAM_MOST = 1 << 18 }; /* the most bytes of one stream that are copied */
 
+/* Closes an end of a pipe unless it is closed already. */
 static void close_end(int *end)
 {
     if (*end >= 0)
@@ -542,6 +543,7 @@ void os_unblock_faults(void)
 
 static volatile long sleep_ns; /* how long sleep_in_handler sleeps */
 
+/* The handler of SIGURG. */
 static void sleep_in_handler(int unused)
 {
     const struct timespec time = { 0, sleep_ns };

@@ -98,6 +98,7 @@ int os_open(const char *path, os_access access)
     return fd;
 }
 
+/* Returns the structure by which an offset in a file is passed to ReadFile and WriteFile. */
 static OVERLAPPED overlapped_at(uint64_t at)
 {
     return (OVERLAPPED){ .Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32) };
@@ -542,6 +543,7 @@ static LONG WINAPI handle_exception(EXCEPTION_POINTERS *what)
     return EXCEPTION_EXECUTE_HANDLER; /* ends the process without a message box */
 }
 
+/* The handler of SIGABRT. */
 static void handle_abort(int number)
 {
     on_fault(number);

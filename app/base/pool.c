@@ -18,7 +18,7 @@ typedef struct worker {
 struct an_pool {
     pthread_mutex_t lock;
     pthread_cond_t start, end; /* signalled at the start and end of a run (an_pool_run_until) */
-    unsigned n_workers;        /* threads besides the caller */
+    unsigned n_workers;        /* number of threads without the caller of an_pool_run */
     worker *workers;
     /* The next members describe the current run. */
     an_pool_fn fn;
@@ -135,6 +135,7 @@ typedef struct shifted_parts {
     size_t first;
 } shifted_parts;
 
+/* An an_pool_fn. */
 static void run_shifted(void *user, unsigned thread, size_t part)
 {
     const shifted_parts *const l = user;

@@ -22,9 +22,8 @@ typedef void (*an_pool_fn)(void *user, unsigned thread, size_t part);
 tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err);
 /* Runs all parts; returns when the last one has ended. */
 void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts);
-/* Runs parts in the order of their numbers, at least one; starts none after the time `until`
- * (tc_seconds). Returns the number n of parts that were run, which are those with numbers below n.
- */
+/* Starts parts in the order of their numbers: part 0, and further parts until the time `until`
+ * (tc_seconds). Returns when these have ended, with their number n: parts 0 to n - 1 were run. */
 size_t an_pool_run_until(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts, double until);
 /* Runs all parts, and polls every AN_STEP_SECONDS. Returns TC_TRY_LATER if the poll stopped it;
  * then not all parts were run. */
