@@ -83,9 +83,9 @@ typedef struct cc_cl_worker {
                             picture fits the device */
     uint32_t y0, rows;   /* first row and number of rows of the current strip; rows is 0 before the
                             first strip */
-    uint32_t threshold;
-    an_gauss gauss;
-    int values; /* the buffer with the grey values after the last preparing stage */
+    uint32_t threshold;  /* 0 until end_histogram finds it, unless it is given */
+    an_gauss gauss;      /* the weights of the Gaussian filter */
+    int values;          /* the buffer with the grey values after the last preparing stage */
     cc_stage stage;
     uint64_t done;     /* amount of the stage's work, in the unit of stage_work, that is done */
     size_t table_rows; /* 1 + number of regions if the device measures them, else 0 */

@@ -46,26 +46,26 @@ enum {
 
 /* The device's buffers; layout.h and glcm.cl describe their contents. */
 enum {
-    FINE_STEPS,
-    STEPS,
-    IDM,
-    DIVISORS,
-    F,
-    F60,
-    EXP_TABLE,
-    MOVES,
-    PLANES,
-    ROI,
-    WORK,
-    CHUNKS,
-    WORDS,
-    BINS,
-    PARTIALS,
-    MORE_PARTIALS,
-    COUNTS,
-    BANDS,
-    MAPS,
-    MATRICES
+    FINE_STEPS,    /* GLCM_FIRST of glcm_tables.marginal_step */
+    STEPS,         /* glcm_tables.step */
+    IDM,           /* glcm_tables.idm */
+    DIVISORS,      /* glcm_tables.divisors */
+    F,             /* glcm_tables.f */
+    F60,           /* glcm_tables.f60 */
+    EXP_TABLE,     /* glcm_tables.exp_table */
+    MOVES,         /* the moves of all lenses */
+    PLANES,        /* the grey levels of both crops, for each entry of params->levels */
+    ROI,           /* for both crops: 1 for pixels that have a window */
+    WORK,          /* the batch's chunks (glcm_work) */
+    CHUNKS,        /* their indices, sorted by level */
+    WORDS,         /* the sums of each window */
+    BINS,          /* histograms in global memory */
+    PARTIALS,      /* statistics of Haralick's 13 features, of each work-group */
+    MORE_PARTIALS, /* statistics of the other features, of each work-group */
+    COUNTS,        /* the number of windows with pairs, of each work-group */
+    BANDS,         /* the bands of each chunk (glcm_bands) */
+    MAPS,          /* the maps of features, of the whole item */
+    MATRICES       /* the matrix of each chunk, for whole-ROI matrices */
 };
 
 /* The kernels; SLIDE_GLOBAL is glcm_slide with histograms in global memory. */
@@ -73,7 +73,7 @@ enum { SLIDE, SLIDE_GLOBAL, STATISTICS, COUNT, MORE_STATISTICS, KERNELS };
 /* The number of kernels if there are no features beyond Haralick's 13. */
 enum { KERNELS_OF_13 = MORE_STATISTICS };
 
-/* The part of a slice that is on the device; of the slice itself or of the transposed slice. */
+/* The part of a slice, or of the transposed slice, that is on the device. */
 typedef struct crop {
     int64_t x0, y0; /* the crop's first pixel, in coordinates of the glcm_view */
     int64_t columns, rows;
@@ -87,7 +87,7 @@ typedef struct cl_worker {
     crop crop[2];        /* [0]: of the slice; [1]: of the transposed slice */
     size_t crop_pixels;  /* pixels of one crop */
     bool interior;       /* the crop lies within the picture */
-    glcm_lens *lenses;   /* [n_offsets] */
+    glcm_lens *lenses;   /* [n_offsets]: the lens of each offset */
     int64_t *first_move; /* [n_offsets + 1]: index of each offset's first move in the table */
     /* The arrays of GLCM_MAX_LEVEL_COUNT have an element for each entry of params->levels. */
     size_t group[GLCM_MAX_LEVEL_COUNT];     /* work-items of a work-group of glcm_slide */
@@ -117,8 +117,8 @@ typedef struct cl_worker {
     glcm_bands *host_bands;    /* [most] */
     uint32_t groups_per_chunk; /* work-groups of glcm_statistics of the largest chunk */
     uint64_t chunk_windows;    /* the most windows of any chunk */
-    size_t chunk_rows,
-        chunk_columns; /* the most rows and the most columns of windows of any chunk */
+    size_t chunk_rows;         /* the most rows of windows of any chunk */
+    size_t chunk_columns;      /* the most columns of windows of any chunk */
 } cl_worker;
 
 /* Whether one matrix is made of the whole ROI, rather than one of a window around each pixel. */
