@@ -19,7 +19,7 @@
 typedef struct checkpoint {
     uint32_t job_crc;  /* CRC-32 of the work unit's file */
     uint64_t job_size; /* bytes of the work unit's file */
-    char analysis[16];
+    char analysis[16]; /* name of the analysis, filled with zeros */
 
     uint64_t item;       /* index of the current item */
     uint64_t spool_size; /* bytes of the spool with the outputs of the items before `item` */

@@ -21,7 +21,8 @@ typedef struct progress {
     tc_notes notes;        /* notes about items */
 } progress;
 
-/* by_client: a BOINC client has started the job and shows its progress, so no bar is drawn. */
+/* Returns the state at the start of a job. by_client: a BOINC client has started the job and shows
+ * its progress, so no bar is drawn. */
 progress progress_begin(bool quiet, bool by_client);
 
 /* Draws the bar, at most ten times a second. fraction: of the whole job, in [0, 1]; item, name:
@@ -42,7 +43,7 @@ void progress_note(const progress *p, const char *format, ...);
  * progress_end_notes prints how many others there were (app/base/notes.h). */
 void progress_note_item(progress *p, const char *name, const char *text);
 void progress_end_notes(progress *p);
-/* Removes the bar. */
+/* Erases the bar from the terminal. */
 void progress_clear(const progress *p);
 
 #endif

@@ -15,12 +15,12 @@ typedef struct spool spool;
  * of all functions below that have no such argument. TC_TRY_LATER: another process has locked the
  * file. */
 tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err *err);
-/* Keeps the first `size` bytes, which must hold `items` records and have this CRC, and drops the
- * rest; size 0 empties the spool. TC_BAD_INPUT: the bytes are missing or differ; the spool is then
- * empty. After another failure the file is unchanged. */
+/* Keeps the first `size` bytes, which must contain `items` records and have this CRC-32, and drops
+ * the rest; size 0 empties the spool. TC_BAD_INPUT: the bytes are missing or differ; the spool is
+ * then empty. After another failure the file is unchanged. */
 tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err);
 /* Appends an item's output. Its WU_OWN arrays are compressed by up to `threads` threads. poll: used
- * in place of the spool's. progress: reports the progress; may be NULL. */
+ * in place of the poll of spool_open. progress: reports the progress; may be NULL. */
 tc_status spool_append(spool *s, const wu_output *output, unsigned threads, const tc_poll *poll,
                        const wu_write_progress *progress, tc_err *err);
 /* From now on spool_append also writes the runs of label pictures to the file at `path`, if that is

@@ -74,22 +74,22 @@ enum {
 typedef struct cc_cl_worker {
     ocl_worker ocl; /* its kernels are numbered by stage */
     const cc_params *params;
-    void *host;   /* a worker of the CPU backend, cc_cpu */
-    size_t group; /* work-items of a work-group */
-    ocl_pace pace[STAGES];
-    uint32_t nx, ny;
-    uint32_t stride;     /* 32-bit words of a row of the mask; a multiple of 2, as on the host */
-    uint32_t strip_rows; /* rows of each strip but the last, which may have fewer; ny if the whole
-                            picture fits the device */
-    uint32_t y0, rows;   /* first row and number of rows of the current strip; rows is 0 before the
-                            first strip */
-    uint32_t threshold;  /* 0 until end_histogram finds it, unless it is given */
-    an_gauss gauss;      /* the weights of the Gaussian filter */
-    int values;          /* the buffer with the grey values after the last preparing stage */
-    cc_stage stage;
-    uint64_t done;     /* amount of the stage's work, in the unit of stage_work, that is done */
-    size_t table_rows; /* 1 + number of regions if the device measures them, else 0 */
-    bool has_table;    /* the state holds the table of regions */
+    void *host;            /* a worker of the CPU backend, cc_cpu */
+    size_t group;          /* work-items of a work-group */
+    ocl_pace pace[STAGES]; /* the work of a launch, in the unit of stage_work */
+    uint32_t nx, ny;       /* the size of the picture in pixels */
+    uint32_t stride;       /* 32-bit words of a row of the mask; a multiple of 2, as on the host */
+    uint32_t strip_rows;   /* rows of each strip but the last, which may have fewer; ny if the whole
+                              picture fits the device */
+    uint32_t y0, rows;  /* first row and number of rows of the current strip; rows is 0 before the
+                           first strip */
+    uint32_t threshold; /* 0 until end_histogram finds it, unless it is given */
+    an_gauss gauss;     /* the weights of the Gaussian filter */
+    int values;         /* the buffer with the grey values after the last preparing stage */
+    cc_stage stage;     /* the current stage; STAGES after the last one */
+    uint64_t done;      /* amount of the stage's work, in the unit of stage_work, that is done */
+    size_t table_rows;  /* 1 + number of regions if the device measures them, else 0 */
+    bool has_table;     /* the state holds the table of regions */
     bool too_many;     /* a filter has to remove regions, but their table does not fit the device */
     bool host_only;    /* the host does all the remaining work */
     double label_ms;   /* device time of the stages MASK and TILES to PAINT */

@@ -49,27 +49,27 @@ enum { B_PIXELS, B_MASK, B_PLANE, B_N_PARTS, B_LINK, B_FIRST, B_ROOT, B_COUNTS, 
 typedef struct cl_worker {
     ocl_worker ocl; /* its kernels are numbered by stage */
     const vol_params *params;
-    void *host;   /* a worker of the CPU backend, vol_cpu */
-    size_t group; /* work-items of a work-group */
-    ocl_pace pace[STAGES];
-    void *mask_rows; /* piece_rows rows of the mask, if the host makes it from blurred voxels */
-    uint32_t nx, ny, nz;
-    uint32_t stride;      /* 32-bit words of a row of the mask */
-    uint32_t piece_rows;  /* rows of pixels or mask that are copied to the device at a time */
+    void *host;            /* a worker of the CPU backend, vol_cpu */
+    size_t group;          /* work-items of a work-group */
+    ocl_pace pace[STAGES]; /* the work of a launch, in the unit of stage_work */
+    void *mask_rows;     /* piece_rows rows of the mask, if the host makes it from blurred voxels */
+    uint32_t nx, ny, nz; /* the size of the stack in voxels */
+    uint32_t stride;     /* 32-bit words of a row of the mask */
+    uint32_t piece_rows; /* rows of pixels or mask that are copied to the device at a time */
     uint32_t slab_slices; /* slices of each slab but the last, which may have fewer; nz if the whole
                              stack fits the device */
     uint32_t max_parts;   /* the most parts that fit in the device's tables */
     uint32_t z0, slices; /* first slice and number of slices of the current slab; slices is 0 before
                             the first slab */
-    uint32_t parts;      /* parts of the current slab */
+    uint32_t parts;      /* number of parts of the current slab */
     /* The next three members are set only if the whole stack is on the device. */
     uint32_t membrane; /* number of voxels of membrane */
     uint32_t outside;  /* number of voxels that belong to the outside */
     uint32_t cells;    /* number of cells */
     bool has_table;    /* the device makes the table of cells */
-    stage stage;
-    uint64_t done;  /* amount of the stage's work, in the unit of stage_work, that is done */
-    bool host_only; /* the host does all the remaining work */
+    stage stage;       /* the current stage; STAGES after the last one */
+    uint64_t done;     /* amount of the stage's work, in the unit of stage_work, that is done */
+    bool host_only;    /* the host does all the remaining work */
 } cl_worker;
 
 /* Whether the stack does not fit the device, and is labelled in slabs. */

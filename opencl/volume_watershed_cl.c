@@ -75,10 +75,10 @@ static const char *const kernel_names[STAGES] = { EACH_STAGE(OCL_STAGE_KERNEL) }
 
 /* The device's buffers; watershed.cl describes the planes and the table of saddles. */
 enum {
-    B_PIXELS,
-    B_HEIGHT,
-    B_UP,
-    B_TOP,
+    B_PIXELS,      /* grey values of the slices on the device */
+    B_HEIGHT,      /* the plane `height` */
+    B_UP,          /* the plane `up` */
+    B_TOP,         /* the plane `top` */
     B_WEIGHTS,     /* the Gaussian filter's weights */
     B_STEPS,       /* the steps that later_steps returns */
     B_SLOT,        /* the keys of the hash table of saddles */
@@ -103,11 +103,11 @@ enum {
 typedef struct ws_worker {
     ocl_worker ocl; /* its kernels are numbered by stage */
     const vol_params *params;
-    void *host;   /* a worker of the CPU backend, vol_cpu */
-    size_t group; /* work-items of a work-group */
-    ocl_pace pace[STAGES];
-    an_gauss gauss;
-    uint32_t nx, ny, nz;
+    void *host;            /* a worker of the CPU backend, vol_cpu */
+    size_t group;          /* work-items of a work-group */
+    ocl_pace pace[STAGES]; /* the work of a launch, in the unit of stage_work */
+    an_gauss gauss;        /* the weights of the Gaussian filter */
+    uint32_t nx, ny, nz;   /* the size of the stack in voxels */
     uint32_t slab_slices; /* slices of each slab but the last, which may have fewer; nz if the whole
                              stack fits the device */
     uint32_t z0, slices; /* first slice and number of slices of the current slab; slices is 0 before
@@ -116,12 +116,12 @@ typedef struct ws_worker {
     uint32_t slots;      /* slots of the hash table of saddles; a power of two */
     uint32_t n_listed;   /* voxels in the list of voxels of plateaus */
     uint32_t n_settled;  /* the first n_settled voxels of that list are final */
-    uint32_t n_maxima, n_cells;
-    uint32_t membrane;  /* voxels of membrane that belong to no cell */
-    uint32_t n_saddles; /* saddles in the list of saddles */
-    uint32_t rounds;    /* number of finished rounds of joining */
-    bool swapped; /* the list of saddles is in B_NEXT_LIST, and FIND_BEST copies it to B_LIST */
-    stage stage;
+    uint32_t n_maxima, n_cells; /* numbers of maxima and of cells */
+    uint32_t membrane;          /* voxels of membrane that belong to no cell */
+    uint32_t n_saddles;         /* saddles in the list of saddles */
+    uint32_t rounds;            /* number of finished rounds of joining */
+    bool swapped;   /* the list of saddles is in B_NEXT_LIST, and FIND_BEST copies it to B_LIST */
+    stage stage;    /* the current stage; STAGES after the last one */
     uint64_t done;  /* amount of the stage's work, in the unit of stage_work, that is done */
     bool overflow;  /* too many saddles for the device, or too many rounds */
     bool has_table; /* the device makes the table of cells */

@@ -65,7 +65,7 @@ typedef struct row_range {
 
 typedef struct cl_worker {
     ocl_worker ocl;
-    voting_scheme s;
+    voting_scheme s; /* the sizes and parameters of the method for this item */
     voting_tables tables;
     an_pool *pool;               /* makes the tables */
     uint64_t slab_bands;         /* bands of a slab; 0: the item fits the device */
@@ -76,8 +76,8 @@ typedef struct cl_worker {
     int round;         /* the round of voting whose tables are in B_SPANS and B_ROWS; -1: none */
     size_t group;      /* GROUP of voting.cl: work-items of a work-group that votes */
     size_t tile_rows;  /* TILE_ROWS of voting.cl */
-    ocl_pace pace[PACES];
-    uint64_t done; /* number of chunks that are done */
+    ocl_pace pace[PACES]; /* the work of a launch */
+    uint64_t done;        /* number of chunks that are done */
 } cl_worker;
 
 /* --- open, close ----------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ bool tc_notes_add(tc_notes *notes, const char *text)
     if (i == TC_NOTE_KINDS)
         return true;
     tc_note_kind *const k = &notes->kinds[i];
-    if (i == notes->n) {
+    if (i == notes->n) { /* the first note of its kind */
         strncat(k->text, text, sizeof k->text - 1);
         notes->n++;
     }

@@ -61,6 +61,7 @@ bool os_same_file(const char *a, const char *b);
 /* Whether the name still refers to the opened file, and is not a symbolic link to it. */
 bool os_still_named(const char *path, int fd);
 
+/* Kinds of files; OS_NOTHING: there is no file, or it is inaccessible; OS_FILE: a regular file. */
 typedef enum os_kind { OS_NOTHING, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
 /* The kind of a file; a symbolic link is followed. A folder's name may end in a separator. */
 os_kind os_kind_of(const char *path);
@@ -137,11 +138,12 @@ void os_limit_files(uint64_t bytes);
 void os_close_inherited(void);
 /* The rights of a confined process to a file, or to a folder and everything below it. */
 typedef enum os_may {
-    OS_MAY_NOTHING, /* marks the end of a list of places */
+    OS_MAY_NOTHING, /* ends a list of places */
     OS_MAY_LIST,    /* list the folder's entries */
     OS_MAY_READ,
     OS_MAY_WRITE /* read, write, create and remove */
 } os_may;
+/* A place and the process's rights there. */
 typedef struct os_place {
     const char *path; /* NULL, or a name that does not exist, allows nothing */
     os_may may;
@@ -160,8 +162,8 @@ enum {
  * a part of this, or nothing: see os_confines. Returns false (errno) on an error; the process may
  * then be partly confined. */
 bool os_confine(const os_place *places, unsigned calls);
-/* The version of the kernel's Landlock interface, by which os_confine restricts files; 0: it does
- * not restrict files. */
+/* Returns the version of the kernel's Landlock interface, by which os_confine restricts access to
+ * files; 0 if os_confine cannot restrict it. */
 unsigned os_confines(void);
 /* A signal's name for messages; never NULL. */
 const char *os_signal_name(int number);

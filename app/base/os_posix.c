@@ -73,6 +73,7 @@ bool os_write_out(int fd, uint64_t from, uint64_t to)
      * until all earlier blocks are written. */
     const uint64_t piece = 1 << 17, begin = from / piece * piece, end = to / piece * piece;
 
+    /* Kernels and file systems that cannot do this are no error. */
     return begin == end ||
            ((begin == 0 || syscall(SYS_sync_file_range, fd, (off_t)0, (off_t)begin,
                                    SYNC_FILE_RANGE_WAIT_BEFORE) == 0) &&

@@ -29,6 +29,7 @@ size_t an_pool_run_until(an_pool *pool, an_pool_fn fn, void *user, size_t n_part
  * then not all parts were run. */
 tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts,
                              const tc_poll *poll, tc_err *err);
+/* Ends the threads, frees the pool, and sets *pool to NULL, which it may be before. */
 void an_pool_destroy(an_pool **pool);
 
 #endif

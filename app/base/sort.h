@@ -1,5 +1,5 @@
 /*
- * Sorts lists like qsort, but polls meanwhile: a long list takes minutes.
+ * Sorts lists like qsort, but polls at intervals, since sorting a long list takes minutes.
  */
 #ifndef TC_SORT_H
 #define TC_SORT_H
