@@ -1,11 +1,12 @@
 """Tests texcell's tools with BOINC's own server, from make_project to the data set: three
-validators on one database with kills and deadlocks, a host that sends wrong results, restoring a
-backup. Hosts are simulated by writing to the database. Needs BOINC=DIR, a folder of BOINC's sources
-in which its server was built, PHP, and MariaDB's programs, to start a database on a socket. UNITS:
-the number of work units (default 200)."""
+validators on one database with kills and deadlocks, a host that sends wrong results, hostile
+uploads, restoring a backup. Hosts are simulated by writing to the database. Needs BOINC=DIR, a
+folder of BOINC's sources in which its server was built, PHP, and MariaDB's programs, to start a
+database on a socket. UNITS: the number of work units (default 200)."""
 import atexit
 import contextlib
 import glob
+import gzip
 import hashlib
 import math
 import os
@@ -24,6 +25,8 @@ from fractions import Fraction
 import numpy as np
 from PIL import Image
 
+import forge
+import hostile_memory
 from tap import BUILD, SRC, TEXCELL, done, note, ok, run, scratch, side_by_side, skip
 
 BOINC, UNITS = os.environ.get("BOINC", ""), int(os.environ.get("UNITS", 200))
@@ -422,6 +425,78 @@ def test_wrong_host():
        r.stdout + r.stderr)
 
 
+def hostile_results():
+    """Functions that make the bytes of a hostile upload from the right result."""
+    def member(name, data):
+        return lambda right: forge.archive([forge.Member(name, data, 8)] + right.members()[1:])
+
+    def text(data):
+        return lambda right: hostile_memory.with_json(right, data)
+
+    return [
+        lambda _right: b"", lambda _right: os.urandom(100000),
+        lambda _right: b"<html>busy</html>" * 100,
+        lambda right: right.bytes()[:-100],
+        lambda _right: gzip.compress(bytes(100 << 20)), lambda _right: bytes(32 << 20),
+        member("result.json", bytes(256 << 20)), member("../../name", b"x"),
+        text(b'{"a":' * 400000 + b"0" + b"}" * 400000),
+        text(b'{"a":[' + b'{"":0},' * ((1 << 20) - 8) + b"0]}"),
+        text(b'{"a":[' + b'"",' * ((1 << 21) - 8) + b'""]}'),
+        lambda right: hostile_memory.many_members(right, 100000),
+        lambda right: hostile_memory.many_rows(right, 24 * 24),
+        lambda right: hostile_memory.many_rows(right, 1 << 20)]
+
+
+def test_hostile():
+    """Each second upload is hostile. The validator decides each of them, and each honest one, at
+    its first try and within seconds; then others compute the units."""
+    n = min(100, UNITS)
+    submit("mixed", 2 * n, "--quorum", "1")
+    of = "FROM result r JOIN workunit w ON w.id = r.workunitid WHERE w.name LIKE 'mixed%%'"
+    daemons = Daemons("transitioner")
+    until(60, lambda: sql("SELECT count(*) " + of)[0][0] == 2 * n)
+    daemons.stop()
+    right, files = forge.Result(right_result("mixed_0002")), []
+    for number, kind in enumerate(hostile_results()):
+        files.append(os.path.join(TMP, "hostile%d" % number))
+        with open(files[-1], "wb") as f:
+            f.write(kind(right))
+
+    def make(unit):
+        number = int(unit[-4:])
+        return right_result(unit) if number % 2 else files[number // 2 % len(files)]
+
+    compute([1], make)
+    for number, replace in ((2, lambda upload: os.symlink("/etc/passwd", upload)),
+                            (4, os.mkdir), (6, os.mkfifo), (8, lambda _upload: None)):
+        upload = spread("upload", upload_name(sql("SELECT r.xml_doc_in %s AND w.name = "
+                                                  "'mixed_%04d'" % (of, number))[0][0]))
+        os.unlink(upload)
+        replace(upload)
+    daemons, start, longest, decided = (Daemons("transitioner", "texcell_validator"),
+                                        time.monotonic(), 0, -1)
+    last = start
+    while decided < 2 * n and time.monotonic() < start + 600:
+        now, before = time.monotonic(), decided
+        decided, = sql("SELECT count(*) %s AND r.validate_state > 0" % of)[0]
+        if decided != before:
+            longest, last = max(longest, now - last), now
+        time.sleep(0.1)
+    daemons.stop()
+    note("%d results in %.0f s, at most %.1f s without a decision" %
+         (2 * n, last - start, longest))
+    states = {hostile: dict(sql("SELECT r.validate_state, count(*) %s AND r.server_state = 5 AND "
+                                "mod(right(w.name, 1), 2) = %d GROUP BY 1" % (of, not hostile)))
+              for hostile in (False, True)}
+    ok(states == {False: {VALID: n}, True: {INVALID: n}},
+       "hostile and honest uploads are decided at the first try", states)
+    ok(longest < 10, "each within 10 s", longest)
+    daemons = Daemons("transitioner", "texcell_validator", "script_assimilator")
+    ok(until(120, lambda: compute([2]) and False or len(stored_units("mixed")) == 2 * n),
+       "others compute the units of hostile hosts", len(stored_units("mixed")))
+    daemons.stop()
+
+
 def test_stop_and_start():
     """The command of admin.md that stops and starts all daemons leaves all of them running."""
     with open(os.path.join(SRC, "docs", "admin.md")) as f:
@@ -721,7 +796,7 @@ def main():
             if ok(r.returncode == 0, "texcell-deploy", r.stdout[-1000:] + r.stderr):
                 make_users(4)
                 for test in (test_stop_and_start, test_gpu, test_platforms, test_deadlocks,
-                             test_wrong_host, test_restore, test_lost_by_script,
+                             test_wrong_host, test_hostile, test_restore, test_lost_by_script,
                              test_descriptors):
                     if not sys.argv[1:] or test.__name__ in sys.argv[1:]:
                         test()
