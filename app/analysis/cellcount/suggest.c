@@ -269,17 +269,21 @@ static bool may_touch(const an_pictures *pictures, size_t i, const trial *filled
     return filled->uncut[i].n >= MANY_TOUCH || filled->of_picture[i] > large;
 }
 
-/* Whether the regions `chosen` of a picture are gaps between the regions of the other polarity,
- * which are larger, cover more of the picture and are rounder. Gaps have no holes, so that they are
- * as large as the same regions with filled holes (`filled`); cells that are pale in the middle have
- * holes. */
-static bool are_gaps(const uncut_regions *chosen, const uncut_regions *filled,
-                     const uncut_regions *other)
+/* Whether the regions `chosen` of a picture may be gaps between cells of the other polarity: they
+ * are not round, and have no holes, so that they are as large as the same regions with filled holes
+ * (`filled`); cells that are pale in the middle have holes. */
+static bool may_be_gaps(const uncut_regions *chosen, const uncut_regions *filled)
 {
-    return chosen->n >= MANY_TOUCH && other->n >= MANY_TOUCH && other->typical > chosen->typical &&
-           other->pixels > chosen->pixels && chosen->round < round_cells &&
-           other->round > chosen->round + 0.05 &&
+    return chosen->n >= MANY_TOUCH && chosen->round < round_cells &&
            (filled->n < MANY_TOUCH || filled->typical <= chosen->typical + chosen->typical / 20);
+}
+
+/* Whether the regions `other`, of the other polarity, are cells between which the regions `chosen`
+ * may be gaps: they are larger, cover more of the picture and are rounder. */
+static bool have_gaps(const uncut_regions *other, const uncut_regions *chosen)
+{
+    return other->n >= MANY_TOUCH && other->typical > chosen->typical &&
+           other->pixels > chosen->pixels && other->round > chosen->round + 0.05;
 }
 
 /* Finds pictures of cells that touch all around gaps. With fill_holes, such cells become one
@@ -290,7 +294,7 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
 {
     static const char *const words[] = { "dark", "bright" };
     const size_t other = *best == CC_DARK ? CC_BRIGHT : CC_DARK;
-    size_t suspects = 0, gaps = 0, merged = 0;
+    size_t suspects = 0, candidates = 0, gaps = 0, merged = 0;
     trial unfilled[2] = { { .n = 0 } };
     for (size_t i = 0; i < pictures->n && *best != CC_AUTO; i++)
         suspects += may_touch(pictures, i, &trials[*best]);
@@ -300,13 +304,20 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
                                json_object_set_new(parameters, "labels", json_true()) == 0
                            ? TC_OK
                            : tc_no_memory(err, "a suggestion");
-    for (size_t k = 0; status == TC_OK && k < 2; k++)
-        if (k == *best || json_object_get(given, "polarity") == NULL)
-            status =
-                try_all(pictures, parameters, "polarity", json_string(words[k]), &unfilled[k], err);
+    if (status == TC_OK)
+        status = try_all(pictures, parameters, "polarity", json_string(words[*best]),
+                         &unfilled[*best], err);
+    for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
+        candidates += may_be_gaps(&unfilled[*best].uncut[i], &trials[*best].uncut[i]);
+    /* The other polarity is only tried if gaps may be found in most pictures. */
+    if (status == TC_OK && 2 * candidates > pictures->n &&
+        json_object_get(given, "polarity") == NULL)
+        status = try_all(pictures, parameters, "polarity", json_string(words[other]),
+                         &unfilled[other], err);
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
         const uncut_regions *const own = &unfilled[*best].uncut[i];
-        gaps += are_gaps(own, &trials[*best].uncut[i], &unfilled[other].uncut[i]);
+        gaps +=
+            may_be_gaps(own, &trials[*best].uncut[i]) && have_gaps(&unfilled[other].uncut[i], own);
         merged += own->n >= MANY_TOUCH && own->round >= round_cells &&
                   trials[*best].of_picture[i] / MOST_RATIO > own->typical;
     }
