@@ -116,7 +116,8 @@ tc_status wu_npz_load_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer
 void wu_npz_buffer_free(wu_npz_buffer *buffer);
 
 /* Reads an array piece by piece. Several streams of a reader may be open. A stream must be closed
- * before its reader. */
+ * before its reader, which keeps the data of small arrays in memory, up to 16 MiB, for further
+ * streams. */
 typedef struct wu_npz_stream wu_npz_stream;
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err);
 /* Reads the next n bytes. TC_BAD_INPUT: fewer are left. */
