@@ -140,11 +140,12 @@ static bool is_perimeter(double p, int64_t area)
     if (!(p >= 0) || p > sqrt(2) * (double)area + 1e-6)
         return false;
     for (int64_t roots = 0; roots <= 2 * area; roots++) {
-        const double rest = 2 * p - (double)roots * sqrt(2), ones = floor(rest + 0.5);
+        const double rest = 2 * p - (double)roots * sqrt(2);
 
         if (rest < -1e-6)
             return false;
-        if (fabs(rest - ones) < 1e-9 * (1 + p) && ((int64_t)ones - roots) % 2 == 0)
+        const int64_t ones = (int64_t)(rest + 0.5); /* the nearest integer, faster than by floor */
+        if (fabs(rest - (double)ones) < 1e-9 * (1 + p) && (ones - roots) % 2 == 0)
             return true;
     }
     return false;
