@@ -26,7 +26,7 @@ import zlib
 import numpy as np
 from PIL import Image
 
-from tap import BUILD, SRC, TEXCELL, TEXCELL_WU, done, ok, run, scratch, skip
+from tap import BUILD, SRC, TEXCELL, TEXCELL_VALIDATE, TEXCELL_WU, done, ok, run, scratch, skip
 
 DEPLOY_FOLDER = os.path.join(SRC, "validator", "deploy")
 DEPLOY = os.path.join(DEPLOY_FOLDER, "texcell-deploy")
@@ -936,8 +936,11 @@ def test_scripts():
     r = script("texcell_assimilate", "7", result)
     ok(r.returncode == 0 and os.path.exists(os.path.join(folder, "texcell", "dataset.sqlite")),
        "texcell_assimilate stores in the project's folder", r.stderr)
+    record = os.path.join(folder, "texcell", "accepted", "wu_8")
+    write(record, "")
     r = script("texcell_assimilate", "--error", "1", "wu_8", "8", "0")
-    ok(r.returncode == 0, "texcell_assimilate records a failed unit", r.stderr)
+    ok(r.returncode == 0 and not os.path.exists(record),
+       "texcell_assimilate records a failed unit, and removes the record of its SHA-256", r.stderr)
     program = os.path.join(folder, "bin", "texcell-validate")
     write(program, "#!/bin/sh\nkill -s $SIGNAL $$\n", 0o755)
     codes = [run([os.path.join(folder, "bin", name), result, result],
@@ -1311,6 +1314,28 @@ def options_of(call):
     return {call[i][2:]: call[i + 1] for i in range(0, len(call) - 1, 2)}
 
 
+def check_records(folder):
+    """The SHA-256 of units that submit records is taken as it is: check adds no line to the
+    record, as it does after computing it."""
+    records, name = os.path.join(folder, "texcell", "accepted"), "blood_0001"
+    unit = os.path.join(folder, "download", "3c5", name + ".zip")
+    result = os.path.join(TMP, name + ".npz")
+    run([TEXCELL, "run", unit, "-o", result, "--device", "cpu", "--quiet"])
+    with open(unit, "rb") as f:
+        digest = hashlib.sha256(f.read()).hexdigest()
+
+    def record():
+        with open(os.path.join(records, name)) as f:
+            return f.read()
+
+    before = record()
+    time.sleep(3.2)                 # the record of a file that was just written is not used
+    r = run([TEXCELL_VALIDATE, "check", "--accepted", records, unit, result])
+    ok(r.returncode == 0 and before.startswith(digest) and record() == before,
+       "submit records the units' SHA-256, which check then need not compute",
+       [r.stdout + r.stderr, before, record()])
+
+
 def test_submit(folder):
     pictures = os.path.join(TMP, "pictures of $HOME; 'x'")
     for i in range(5):
@@ -1355,6 +1380,7 @@ def test_submit(folder):
        and [row[0] for row in sql(folder, "SELECT name FROM workunit ORDER BY id")] ==
        ["blood_0001", "blood_0002", "blood_0003"],
        "submit: the repeated command continues, and creates every unit once", r.stdout + r.stderr)
+    check_records(folder)
     state = tree(folder)
     r = submit(folder, *request)
     ok(r.returncode == 0 and "0 work units created now" in r.stdout and tree(folder) == state,

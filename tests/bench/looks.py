@@ -4,9 +4,9 @@ pictures next to the checkout (or scikit-image's, without these).
 
     looks.py lies [ANALYSIS [JOB]]
     looks.py units [ANALYSIS]           UNITS (1000) random units of many items, of all analyses in
-                                        turn: the time of check, as the mean of two results of a
-                                        unit, and that of checking pixels, as a share of the run's
-                                        processor time, by analysis and in all
+                                        turn: the time of check, with the unit's SHA-256 recorded as
+                                        by texcell-submit, and that of checking pixels, as a share
+                                        of the run's processor time, by analysis and in all
     looks.py honest [ANALYSIS]          UNITS (1000) random units of one item, of all analyses in
                                         turn: how many are in doubt, and the processor time of
                                         checking pixels compared with reading and computing, by
@@ -256,14 +256,13 @@ def measure_cost(names, of):
         if rate[analysis, job] > 3 * len(items) and len(items) < 20000:
             continue                 # this one only served to estimate the number of items
         check = [tap.TEXCELL_VALIDATE, "check", "--accepted", records, "--seed"]
-        hashed, _ = seconds(*check, str(k), file, result)      # computes the unit's SHA-256
-        second, output = seconds(*check, str(k), file, result)
+        seconds(*check, str(k), "--no-pixels", file, result)   # records the unit's SHA-256
+        whole, output = seconds(*check, str(k), file, result)
         blind, _ = seconds(*check, str(k), "--no-pixels", file, result)
-        whole = (hashed + second) / 2
         for key in (analysis, job), (analysis, ""), ("all", ""):
             of_key = sums.setdefault(key, [0, 0, 0, 0.0, 0.0, 0.0])
             for i, more in enumerate((1, len(items), output.count("computing it again"),
-                                      second - blind, whole, work)):
+                                      whole - blind, whole, work)):
                 of_key[i] += more
     for (analysis, job), (of_kind, of_items, again, look, whole, work) in sorted(sums.items()):
         print("%s%s: %d units of %d items, %d again: pixels %.2f%%, all of check %.2f%% of %.1f s"

@@ -181,9 +181,9 @@ void val_copy_free(val_copy *copy)
 /* --- records of work units and accepted uploads -----------------------------------------------
  *
  * Each work unit has a record, a file with a line for each accepted upload: SHA-256, size, name.
- * The work unit's own line has the version of its file (os_file_version) in place of the name. If
- * several lines are about an upload, the last one counts. Records are not synced: after a power cut
- * an upload may have no record, and is then checked again. */
+ * The work unit's own line has the version of its file (os_file_version) in place of the name;
+ * texcell-submit writes it, too. If several lines are about an upload, the last one counts. Records
+ * are not synced: after a power cut an upload may have no record, and is then checked again. */
 
 /* Returns the path of a work unit's record, owned by the caller. name: its first n bytes are the
  * name of the work unit. NULL: no memory. */
@@ -335,13 +335,24 @@ tc_status val_identify(const char *folder, wu_job *job, tc_err *err)
     return TC_OK;
 }
 
-void val_forget(const char *folder, const char *upload)
+/* Removes a record, and frees its path, which may be NULL. */
+static void remove_record(char *path)
 {
-    char *const path = record_of(folder, upload);
-
     if (path != NULL)
         unlink(path);
     free(path);
+}
+
+void val_forget(const char *folder, const char *upload)
+{
+    remove_record(record_of(folder, upload));
+}
+
+void val_forget_unit(const char *folder, const char *workunit)
+{
+    const char *const name = os_last_part(workunit);
+
+    remove_record(record_named(folder, name, strlen(name)));
 }
 
 /* --- refused uploads -------------------------------------------------------------------------- */

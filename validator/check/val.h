@@ -119,6 +119,8 @@ tc_status val_recall(const char *folder, const char *upload, const val_copy *cop
 tc_status val_identify(const char *folder, wu_job *job, tc_err *err);
 /* Removes the records of this upload's work unit and of all its uploads. */
 void val_forget(const char *folder, const char *upload);
+/* The same for a work unit, by its name. */
+void val_forget_unit(const char *folder, const char *workunit);
 /* Moves a refused upload into a folder (which is made if necessary) that keeps the newest files, up
  * to 1,000 and 1 GiB; BOINC itself never deletes refused uploads. An upload that is not a regular
  * file is removed. After a failure the upload is unchanged. */

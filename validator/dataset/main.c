@@ -25,7 +25,8 @@ static const char usage[] =
     "                          [WU.zip] RESULT.npz\n"
     "       texcell-assimilate script --db FILE [--store DIR] [--workunits DIR]\n"
     "                          [--accepted DIR] [--max-memory MIB] WU_ID RESULT\n"
-    "       texcell-assimilate script --db FILE --error MASK NAME WU_ID BATCH\n"
+    "       texcell-assimilate script --db FILE [--accepted DIR]\n"
+    "                          --error MASK NAME WU_ID BATCH\n"
     "       texcell-assimilate create --db FILE\n"
     "       texcell-assimilate forget --db FILE [--store DIR] [--why TEXT] NAME...\n"
     "       texcell-assimilate export --db FILE -o DIR [--only TABLE]\n"
@@ -51,7 +52,7 @@ static const char usage[] =
     "  --workunits DIR  look for the work unit there and in its folders, by the name\n"
     "                   of the upload; it may be absent (default: ../download)\n"
     "  --accepted DIR   the records of texcell-validate script-init: a result that\n"
-    "                   was changed since is refused\n"
+    "                   was changed since is refused; deletes those of the unit\n"
     "  --max-memory MIB exit with 3 if the rows of an item take more memory\n"
     "                   (default: 512, or what the plan of the work unit expects)\n"
     "\n"
@@ -409,6 +410,8 @@ static tc_status script_error(const options *o, tc_err *err)
     f.name = o->args[1];
     return_if_error(val_dataset_open(o->db, VAL_WRITE, &ds, err));
     return_if_error(val_record_failure(&ds, &f, err));
+    if (o->accepted != NULL)
+        val_forget_unit(o->accepted, f.name);
     printf("%s: recorded as failed\n", f.name);
     return TC_OK;
 }
