@@ -269,8 +269,8 @@ static inline uint64_t find_last_positions(uint16_t *places, const unsigned char
 /* For each of n pixels from `data` on, looks up the last position that began with the same two
  * pixels, and sets backs[k] to its distance, or to 0 if there is none. position: that of data[0] in
  * the stream; at least WINDOW bytes precede data[0]. */
-static void find_pairs(uint16_t *places, const unsigned char *data, size_t n, unsigned position,
-                       uint16_t *backs)
+__attribute__((noinline)) static void find_pairs(uint16_t *places, const unsigned char *data,
+                                                 size_t n, unsigned position, uint16_t *backs)
 {
     for (size_t k = 0; k < n; k++, data += PIXEL, position += PIXEL) {
         const uint64_t bytes = load_eight(data) << 16;
@@ -340,8 +340,9 @@ static size_t add_group(wu_row_deflater *d, size_t word, size_t fewest, const un
  * found, and, for each pixel between these, a match with the last equal pixel that is in d->pixels.
  * No branch depends on whether a match has one or two pixels, as processors could not predict it.
  * backs: the output of find_pairs. */
-static size_t add_pixels(wu_row_deflater *d, const unsigned char *data, size_t at, size_t n,
-                         const uint16_t *backs, size_t from, size_t end)
+__attribute__((noinline)) static size_t add_pixels(wu_row_deflater *d, const unsigned char *data,
+                                                   size_t at, size_t n, const uint16_t *backs,
+                                                   size_t from, size_t end)
 {
     const unsigned char *const group = data + at;
     const unsigned position = d->begin + (unsigned)at;

@@ -616,10 +616,12 @@ typedef struct png_writer {
     size_t row, pixel; /* bytes of a row, and of a pixel */
     wu_row_deflater *rows;
     z_stream z;
-    unsigned char *samples[2];    /* the current row, and the row above it, in PNG's byte order */
-    unsigned char *candidates[2]; /* the row filtered in two ways */
-    unsigned char *filtered;      /* [WINDOW + room] from WINDOW on, n bytes to be compressed; the
- `before` bytes in front of them were compressed already */
+    const unsigned char *zeros; /* a row of zeros */
+    const unsigned char *above; /* the row above the current one, in PNG's byte order */
+    unsigned char *swapped[2];  /* for 16 bits: room for the current row and the row above */
+    unsigned char *candidate;   /* the current row filtered by SUB */
+    unsigned char *filtered;    /* [WINDOW + room] from WINDOW on, n bytes to be compressed; the
+`before` bytes in front of them were compressed already */
     size_t before, n, room;
     unsigned char *deflated; /* compressed bytes, with room for WU_ROWS_ROOM(room) and a few more */
     uLong sum;               /* Adler-32 of the filtered bytes */
@@ -682,30 +684,35 @@ static uint64_t subtract_row(const unsigned char *row, const unsigned char *from
 static void filter_row(png_writer *w, const unsigned char *samples)
 {
     enum { NONE = 0, SUB = 1, UP = 2 };
-    unsigned char *const row = w->samples[0], *const above = w->samples[1],
-                         *const to = w->filtered + WINDOW + w->n;
-    if (w->head->bits == 16)
+    const unsigned char *row = samples, *const above = w->above;
+    unsigned char *const to = w->filtered + WINDOW + w->n;
+    if (w->head->bits == 16) {
+        unsigned char *const swapped = w->swapped[0];
         for (size_t i = 0; i < w->row; i += 2) {
             uint16_t v;
             memcpy(&v, samples + i, sizeof v);
-            row[i] = (unsigned char)(v >> 8);
-            row[i + 1] = (unsigned char)v;
+            swapped[i] = (unsigned char)(v >> 8);
+            swapped[i + 1] = (unsigned char)v;
         }
-    else
-        memcpy(row, samples, w->row);
+        w->swapped[0] = w->swapped[1];
+        w->swapped[1] = swapped;
+        row = swapped;
+    }
     w->n += w->row + 1;
-    w->samples[0] = above;
-    w->samples[1] = row;
+    w->above = row;
     to[0] = NONE;
     if (w->effort.plain) {
         memcpy(to + 1, row, w->row);
         return;
     }
-    /* The AHEAD bytes before the row are zeros. */
-    const uint64_t left = subtract_row(row, row - w->pixel, w->row, w->candidates[0]),
-                   up = subtract_row(row, above, w->row, w->candidates[1]);
+    /* The pixel to the left of the first one is zeros, as is the row above the first one. */
+    const uint64_t left = subtract_row(row, w->zeros, w->pixel, w->candidate) +
+                          subtract_row(row + w->pixel, row, w->row - w->pixel,
+                                       w->candidate + w->pixel),
+                   up = subtract_row(row, above, w->row, to + 1);
     to[0] = left <= up ? SUB : UP;
-    memcpy(to + 1, w->candidates[left > up], w->row);
+    if (left <= up)
+        memcpy(to + 1, w->candidate, w->row);
 }
 
 /* --- deflating ------------------------------------------------------------------------------- */
@@ -793,7 +800,6 @@ static size_t bytes_of_row(const wu_png_info *info)
 tc_status wu_png_write_by(wu_png_effort effort, wu_write_fn write, void *user, const char *what,
                           const wu_png_info *info, const void *pixels, tc_err *err)
 {
-    enum { AHEAD = 8 }; /* number of zeros in front of a row; at least the bytes of a pixel */
     const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
     const bool rgb = info->channels == 3 && info->bits == 8;
     if ((!grey && !rgb) || info->width == 0 || info->height == 0)
@@ -809,15 +815,17 @@ tc_status wu_png_write_by(wu_png_effort effort, wu_write_fn write, void *user, c
                      .sum = 1 };
     const size_t all = (w.row + 1) * info->height, most = w.row < FILTERED ? FILTERED : w.row + 1;
     w.room = all < most ? all : most;
-    unsigned char *const rows = calloc(4, AHEAD + w.row);
+    unsigned char *const rows = calloc(4, w.row);
     w.filtered = malloc(WINDOW + w.room);
     w.deflated = malloc(2 + WU_ROWS_ROOM(w.room) + 4);
     tc_status status = rows == NULL || w.filtered == NULL || w.deflated == NULL
                            ? tc_no_memory(err, "writing a PNG")
                            : make_deflater(&w);
-    for (size_t i = 0; status == TC_OK && i < 2; i++) {
-        w.samples[i] = rows + i * (AHEAD + w.row) + AHEAD;
-        w.candidates[i] = rows + (2 + i) * (AHEAD + w.row);
+    if (status == TC_OK) {
+        w.zeros = w.above = rows;
+        w.candidate = rows + w.row;
+        w.swapped[0] = rows + 2 * w.row;
+        w.swapped[1] = rows + 3 * w.row;
     }
     if (status == TC_OK)
         status = write_all(&w, pixels);
