@@ -55,13 +55,21 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
             hi = words[i] > hi ? words[i] : hi;
         }
     } else {
-        enum { BLOCK = 4096 }; /* pixels that are converted to grey at a time */
+        enum { BLOCK = 512 }; /* pixels that are converted to grey at a time */
         uint8_t greys[BLOCK], least = UINT8_MAX, most = 0;
         for (size_t i = 0, n_block; i < n; i += n_block) {
+            const uint8_t *const block = bytes + info->channels * i;
+            uint8_t lowest = least, highest = most; /* range with this block's bytes */
             n_block = n - i < BLOCK ? n - i : BLOCK;
-            if (info->channels == 3)
-                wu_make_grey(bytes + 3 * i, n_block, greys);
-            wu_widen_range(info->channels == 3 ? greys : bytes + i, n_block, &least, &most);
+            wu_widen_range(block, info->channels * n_block, &lowest, &highest);
+            if (info->channels == 1) {
+                least = lowest;
+                most = highest;
+            } else if (lowest < least || highest > most) {
+                /* Otherwise no grey value, the mean of three bytes, is outside the range. */
+                wu_make_grey(block, n_block, greys);
+                wu_widen_range(greys, n_block, &least, &most);
+            }
         }
         lo = least;
         hi = most;
