@@ -582,6 +582,28 @@ def move_lower_points(start):
     return change
 
 
+def pairs_far_apart():
+    """A picture of 20 pairs of discs."""
+    centres = np.random.default_rng(9).integers(60, 1540, (20, 2))
+    return draw_discs([(y, x + d, 7, 90) for y, x in centres for d in (0, 18)])
+
+
+def add_isolated_points(n):
+    """A forgery: n points more than 60 pixels from all others, with the lowest score."""
+    def change(a, _analysis):
+        rng, points = np.random.default_rng(2), list(a["point"])
+        while len(points) < len(a["score"]) + n:
+            new = rng.integers(20, 1580, 2)
+            if np.hypot(*(np.array(points) - new).T).min() > 60:
+                points.append(new)
+        new = sorted(map(tuple, points[len(a["score"]):]))
+        a["point"] = np.concatenate([a["point"], np.array(new, float)])
+        for name, value in ("score", a["score"].min() - 1), ("point_item", 0):
+            a[name] = np.concatenate([a[name], np.full(n, value, a[name].dtype)])
+        a["count"][0] += n
+    return change
+
+
 def keep_points(a, keep):
     for name in ("point_item", "point", "score"):
         a[name] = a[name][keep]
@@ -830,6 +852,12 @@ def cheap_forgeries():
            compute_with(dict(vote, radius=5), [cells()]))
     yield ("voting", "of every second pixel", vote, [cells()], None,
            coarse(dict(vote, radius=3.5), [cells()]))
+    for n in 20, 40:
+        yield ("voting", "%d isolated points added to 41" % n, dict(vote, threshold=20000),
+               [pairs_far_apart()], None, add_isolated_points(n))
+    for least in 1, 9000, 14000:
+        yield ("voting", "points with scores from %d on, below the threshold" % least, vote,
+               [cells_], None, compute_with(dict(vote, threshold=least), [cells_]))
     stone = gravel()
     yield ("glcm", "another picture's", WINDOWS, [stone], None,
            compute_with(WINDOWS, [np.rot90(stone).copy()]))
@@ -1187,6 +1215,8 @@ def probabilistic_forgeries():
         lambda a: compute_with(dict(refine_parameters, refine=False), [cells()])(a, "voting")
     yield ("voting", "every second point left out", {"radius": 7, "polarity": "bright"},
            [different_cells()], None, remove_half_of_points)
+    yield ("voting", "40 isolated points added to 645", {"radius": 7, "polarity": "bright"},
+           [pairs_far_apart()], None, lambda a: add_isolated_points(40)(a, "voting"))
     slow = dict(LEVEL, iterations=1600, dt=0.02)     # the mask changes in each interval
     for suffix, level in ("", slow), (" in a band", dict(slow, band=6)):
         for part, word in (2, "half"), (4, "three quarters"), (8, "seven eighths"):

@@ -44,7 +44,7 @@ enum {
 enum { MOST_COMPARED = 1 << 27 };
 /* Each later tile at an edge is chosen from this many times fewer places. */
 enum { FEWER_EDGES = 4 };
-/* The number of random points around which the contrast of cells is estimated. */
+/* The number of random points around which the contrast of cells is estimated, or is compared. */
 enum { AROUND_POINTS = 64 };
 /* The number of random points that the second tile is chosen from. */
 enum { CROWDS = 16 };
@@ -64,6 +64,10 @@ static const double MOST_SHARE = 0.5;
 static const double CROWDED = 1.8;
 /* Coordinates of the same point differ by less than this, in pixels, from rounding. */
 static const double NEAR = 1e-6;
+/* Threshold "auto": the sum of the scores of the peaks in the tiles that are no points of the
+ * result may be too small by chance: the picture may have ROUGHLY times as many, in proportion, and
+ * the tiles FEW_PEAKS more. */
+static const double ROUGHLY = 2, FEW_PEAKS = 4;
 
 /* --- tiles ----------------------------------------------------------------------------------- */
 
@@ -147,10 +151,36 @@ static bool is_in(const tile *t, const double at[3])
     return true;
 }
 
+/* Sets *sum to the sum of the scores of all peaks, whatever their scores, in tile t without its
+ * margin. part: the tile with its margin, the votes of which are in `state`. */
+static tc_status sum_scores(const an_work *part, const voting_scheme *s, const void *state,
+                            const tile *t, double *sum, tc_err *err)
+{
+    voting_params params = *(const voting_params *)part->params;
+    voting_peaks peaks = { 0, 0, NULL };
+    an_work all = *part;
+    tc_status status;
+
+    all.params = &params;
+    params.threshold = 0;
+    params.refine = false;
+    status = voting_find_points(&all, s, state, &peaks, err);
+    *sum = 0;
+    for (size_t i = 0; i < peaks.n; i++) {
+        const voting_peak *const p = &peaks.list[i];
+        const double at[3] = { p->z + t->from[0], p->y + t->from[1], p->x + t->from[2] };
+
+        *sum += is_in(t, at) ? p->score : 0;
+    }
+    free(peaks.list);
+    return status;
+}
+
 /* Finds the points with scores of at least `least` in a tile and its margin. s: the scheme of the
- * item. Coordinates are those of the item. */
+ * item. Coordinates are those of the item. Sets *sum as sum_scores does, unless sum is
+ * NULL. */
 static tc_status compute_tile(const an_work *work, const voting_scheme *s, const tile *t,
-                              double least, voting_peaks *found, tc_err *err)
+                              double least, voting_peaks *found, double *sum, tc_err *err)
 {
     voting_params params = *(const voting_params *)work->params;
     wu_item item = *work->item;
@@ -176,6 +206,8 @@ static tc_status compute_tile(const an_work *work, const voting_scheme *s, const
     if (state == NULL)
         return tc_no_memory(err, "a tile");
     return_if_error(voting_cpu_run(&part, &scheme, state, err));
+    if (sum != NULL)
+        return_if_error(sum_scores(&part, &scheme, state, t, sum, err));
     return_if_error(voting_find_points(&part, &scheme, state, found, err));
     for (size_t i = 0; i < found->n; i++)
         for (int k = 0; k < 3; k++)
@@ -220,10 +252,36 @@ static double greatest_threshold(const voting_params *p, const voting_peaks *poi
     return fmin(ceil(0.3 * points->list[middle].score), points->list[points->n - 1].score);
 }
 
+/* Judges the lowest score of the result's points, from which a threshold "auto" follows that is at
+ * most this score: at least half of the sum of the scores of all peaks must be of those with at
+ * most 10/3 of the lowest score. all, claimed: sums over the tiles of the scores of all peaks, and
+ * of the points. */
+static tc_status judge_threshold(const voting_peaks *points, double all, double claimed,
+                                 tc_err *err)
+{
+    const uint64_t lowest = points->list[points->n - 1].score;
+    double sum = 0, high = 0; /* of the points' scores; of those above 10/3 of the lowest */
+
+    for (size_t i = 0; i < points->n; i++) {
+        const uint64_t score = points->list[i].score;
+
+        sum += (double)score;
+        high += 3 * score > 10 * lowest ? (double)score : 0;
+    }
+    const double rest =
+        sum * (ROUGHLY * fmax(all - claimed, 0) + FEW_PEAKS * (double)lowest) / claimed;
+
+    return 2 * high <= sum + rest
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH, "score: the lowest one, %llu, is below the threshold",
+                         (unsigned long long)lowest);
+}
+
 /* Numbers of points, without margins, in all tiles. */
 typedef struct evidence {
     size_t claimed, found, same; /* points of the result; points computed again; points that are the
                                     same in both, with the same score */
+    double scores, all_scores;   /* sums of scores: of the points of the result; of all peaks */
 } evidence;
 
 static bool is_same(const voting_peak *a, const voting_peak *b)
@@ -244,6 +302,7 @@ static void compare_points(const tile *t, const voting_peaks *claimed, const vot
         for (size_t k = 0; k < found->n && !same; k++)
             same = is_same(&claimed->list[i], &found->list[k]);
         e->claimed++;
+        e->scores += claimed->list[i].score;
         e->same += same;
     }
     for (size_t k = 0; k < found->n; k++)
@@ -301,16 +360,25 @@ static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uin
     return most;
 }
 
+/* Sets place to the pixel of a point. */
+static void pixel_of(const voting_scheme *s, const voting_peak *point, uint32_t place[3])
+{
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
+
+    for (int k = 0; k < 3; k++)
+        place[k] = smaller((uint32_t)(point->point[k] + 0.5), length[k] - 1);
+}
+
 /* Sets place to a random pixel (any_pixel), or to that of a random point. */
 static void choose_place(const voting_scheme *s, const voting_peaks *points, bool any_pixel,
                          uint64_t *random, uint32_t place[3])
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
-    const double *const at = points->list[tc_random_below(points->n, random)].point;
 
-    for (int k = 0; k < 3; k++)
-        place[k] = any_pixel ? (uint32_t)tc_random_below(length[k], random)
-                             : smaller((uint32_t)(at[k] + 0.5), length[k] - 1);
+    if (!any_pixel)
+        pixel_of(s, &points->list[tc_random_below(points->n, random)], place);
+    for (int k = 0; any_pixel && k < 3; k++)
+        place[k] = (uint32_t)tc_random_below(length[k], random);
 }
 
 /* The mean contrast (contrast_at) at random places, each within a radius, along each axis, of a
@@ -395,6 +463,45 @@ static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uin
     }
 }
 
+/* The sum of the contrasts (contrast_at) at the places that are a radius from a point along an
+ * axis. */
+static double contrast_around(const an_work *work, const voting_scheme *s, const voting_peak *point)
+{
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
+    uint32_t place[3], at[3];
+    double sum = 0;
+
+    pixel_of(s, point, place);
+    for (int k = 0; k < 6; k++) {
+        const uint32_t axis = k / 2, reach = (uint32_t)s->shape.reach[axis];
+
+        memcpy(at, place, sizeof at);
+        at[axis] = k % 2 != 0 ? smaller(at[axis] + reach, length[axis] - 1)
+                              : at[axis] - smaller(at[axis], reach);
+        sum += contrast_at(work->pixels, s, at);
+    }
+    return sum;
+}
+
+/* Chooses, of random points, the one with the least contrast around it for its score: it may be
+ * made up. */
+static void choose_faint(const an_work *work, const voting_scheme *s, const voting_peaks *points,
+                         uint64_t *random, uint32_t place[3])
+{
+    double least = INFINITY;
+
+    choose_place(s, points, false, random, place);
+    for (int i = 0; i < AROUND_POINTS; i++) {
+        const voting_peak *const point = &points->list[tc_random_below(points->n, random)];
+        const double contrast = contrast_around(work, s, point) / point->score;
+
+        if (contrast < least) {
+            least = contrast;
+            pixel_of(s, point, place);
+        }
+    }
+}
+
 /* Chooses a random point in one of STRATA x STRATA equal parts of the picture. If none of
  * STRATUM_DRAWS random points is in that part, sets place to a random pixel of it. */
 static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points, unsigned row,
@@ -434,17 +541,21 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
         choose_in_stratum(s, points, row, (shift + step * row) % STRATA, random, place);
     else if (k % 2 != 0)
         choose_edge(work, s, points, FEWER_EDGES, random, place);
+    else if (k % 4 == 2)
+        choose_faint(work, s, points, random, place);
     else
         choose_place(s, points, true, random, place);
 }
 
 /* Computes tiles again and compares their points. The first tile is at an edge far from all points,
- * the second one around many points, three are in the strata, and the others are by turns at edges
- * and at random places, where missing points may be found. If no tile has a point of the result,
- * tiles around points are added until one has. */
+ * the second one around many points, three are in the strata, and of the others every second one is
+ * at an edge, where missing points may be found, and the rest are by turns around faint points and
+ * at random places. If no tile has a point of the result, tiles around points are added until one
+ * has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
+    const bool automatic = ((const voting_params *)work->params)->automatic;
     const double least = greatest_threshold(work->params, points);
     const size_t tiles = count_tiles(s);
     const uint32_t side = choose_side(s);
@@ -455,20 +566,24 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
 
     for (size_t k = 0; status == TC_OK && (k < tiles || e.claimed == 0); k++) {
         voting_peaks found = { 0, 0, NULL };
+        double sum = 0;
         uint32_t place[3];
         tile t;
 
         choose_tile(work, s, points, k, shift, step, random, place);
         t = tile_at(s, k == 0 && side < EDGE_SIDE ? EDGE_SIDE : side, place);
-        status = compute_tile(work, s, &t, least, &found, err);
+        status = compute_tile(work, s, &t, least, &found, automatic ? &sum : NULL, err);
         if (status == TC_OK)
             compare_points(&t, points, &found, &e);
+        e.all_scores += sum;
         free(found.list);
     }
     if (status == TC_OK && (e.same < e.claimed || e.claimed < e.found))
         return tc_fail(err, TC_NO_MATCH,
                        "point: of %zu points in some tiles %zu were found again; %zu were computed",
                        e.claimed, e.same, e.found);
+    if (status == TC_OK && automatic)
+        status = judge_threshold(points, e.all_scores, e.scores, err);
     return status;
 }
 
