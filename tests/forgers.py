@@ -82,6 +82,12 @@ def giants_among_small():
                  [(y, x, 5, 90) for y in (10, 535, 1065, 1588) for x in range(12, 1590, 24)])
 
 
+def giant_among_discs(r=120):
+    return draw_discs([(800, 800, r, 90)] + [(y, x, 8, 90) for y in range(12, 1580, 22)
+                                            for x in range(12, 1580, 22)
+                                            if np.hypot(y - 800, x - 800) > r + 20])
+
+
 def change_giants(a, _analysis):
     """The greatest regions have another area, centre and mean; their boxes are right."""
     big = a["region_area"] > 20000
@@ -743,6 +749,14 @@ def cheap_forgeries():
            hollow_out_giants)
     split = dict(step, split="distance")
     yield "cellcount", "a small clump made up", split, [small_clump()], None, shrink_clump
+    for more in {}, {"split": "distance"}, {"split": "intensity"}:
+        yield ("cellcount", "a small clump made up, smoothed" + "".join(
+            ", split by " + v for v in more.values()), dict(step, smooth=1, **more),
+               [small_clump()], None, shrink_clump)
+    one = giant_among_discs()
+    for more in {}, {"fill_holes": True}, {"smooth": 1}, {"labels": True}:
+        yield ("cellcount", "one giant among 5,000 made up" + "".join(", " + k for k in more),
+               dict(step, **more), [one], None, change_giants)
     yield ("cellcount", "other means of parts, smoothed and split",
            dict(split, smooth=1, background={"radius": 30}, threshold=50), [pairs_and_singles()],
            None, change_means_of_pairs)

@@ -25,9 +25,6 @@ enum { LABELS = 256 };
 /* The number of places where two pixels of cells touch only by a corner and whose components are
  * checked. */
 enum { CORNERS = 16 };
-/* At most one in this many pixels of cells may belong to components too large to be followed; with
- * a split of a whole picture, no component that is looked at may be so large. */
-enum { ONE_LARGE_IN = 8 };
 /* The least number of components that must be known for a result to pass: of the whole picture, and
  * of all tiles together; and of random pixels of cells in the whole picture whose components must
  * have been followed. */
@@ -93,10 +90,8 @@ typedef struct part {
                                   picture: all rows. The caller frees them. */
     size_t looks;              /* components that are not known, or have a region in the table */
     size_t known;              /* those of them that have a region in the table */
-    size_t drawn,
-        large; /* components of random pixels; those of them that are too large to be followed */
-    bool any_large; /* a component, of a pixel or of a row, is too large to be followed */
-    size_t bare;    /* those of the large ones whose random pixel is in no box of the table */
+    size_t drawn;              /* components of random pixels */
+    bool large;            /* a component, of a pixel or of a row, is too large to be followed */
     double contrast, area; /* min_contrast: contrast times area, and area, summed over regions of
                               at least full_area that are in the table */
     double missing;        /* min_contrast: greatest mean contrast of a region that is not in the
@@ -443,20 +438,6 @@ static bool find_cell(const part *q, uint64_t *random, size_t *i)
     return left > 0;
 }
 
-/* Whether pixel i of the part lies in the box of a region. */
-static bool is_in_box(const part *q, const table *t, size_t i)
-{
-    const int64_t y = (int64_t)(q->y + i / q->f.px->nx), x = (int64_t)(q->x + i % q->f.px->nx);
-
-    for (size_t row = 0; row < t->n; row++) {
-        const int64_t *const b = t->bbox + 4 * row;
-
-        if (y >= b[0] && x >= b[1] && y < b[2] && x < b[3])
-            return true;
-    }
-    return false;
-}
-
 /* Checks components of pixels, and of rows of the table, that are chosen at random: their regions
  * are in the table. */
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
@@ -481,9 +462,7 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
             s.unknown || s.listed_any; /* components without a region in the table do not count */
         q->known += s.listed_any;
         q->drawn += !of_row;
-        q->large += !of_row && s.large;
-        q->any_large = q->any_large || s.large;
-        q->bare += !of_row && s.large && !is_in_box(q, t, i);
+        q->large = q->large || s.large;
     }
     return status;
 }
@@ -583,22 +562,23 @@ static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t 
                : tc_fail(err, TC_NO_MATCH, "only %zu of %zu components are known", known, looks);
 }
 
-/* Fails with TC_NO_MATCH if more than one in ONE_LARGE_IN pixels of cells (`large` of `all`) belong
- * to components too large to be followed, as their measurements may be invented. */
-static tc_status judge_large(double all, double large, tc_err *err)
+/* Fails with TC_NO_MATCH if a region of the table has more than `most` pixels, or a box with a side
+ * of more than `side`: no component so large can be followed, so its values may be made up. */
+static tc_status judge_sizes(const table *t, size_t most, uint32_t side, tc_err *err)
 {
-    return ONE_LARGE_IN * large <= all
-               ? TC_OK
-               : tc_fail(err, TC_NO_MATCH, "%.0f%% of cells are too large to be followed",
-                         100 * large / all);
+    for (size_t i = 0; i < t->n; i++) {
+        const int64_t *const b = t->bbox + 4 * i;
+
+        if ((uint64_t)t->area[i] > most || b[2] - b[0] > side || b[3] - b[1] > side)
+            return tc_fail(err, TC_NO_MATCH, "region %zu: is too large to be followed", i + 1);
+    }
+    return TC_OK;
 }
 
-/* Fails with TC_NO_MATCH if there are large components with a pixel in no box: these may be missing
- * from the table. bare: their number. */
-static tc_status judge_bare(size_t bare, tc_err *err)
+/* Fails with TC_NO_MATCH if a component was too large to be followed. */
+static tc_status judge_large(bool large, tc_err *err)
 {
-    return bare == 0 ? TC_OK
-                     : tc_fail(err, TC_NO_MATCH, "%zu large components are in no region", bare);
+    return large ? tc_fail(err, TC_NO_MATCH, "a component is too large to be followed") : TC_OK;
 }
 
 /* Whether the threshold makes every pixel cell. */
@@ -607,14 +587,20 @@ static bool is_all_cell(const cc_params *p, const an_follow *f)
     return p->bright ? f->threshold == 0 : f->threshold >> f->px->bits != 0;
 }
 
+/* The greatest number of pixels of a component of the part that is followed. */
+static size_t room_of(const part *q)
+{
+    const size_t share = q->rows != NULL ? ROOM_IN_TILE : ROOM_SHARE;
+
+    return (size_t)q->f.px->nx * q->f.px->ny / share + LEAST_ROOM;
+}
+
 /* Does the checks of a part, which may be a tile or the whole picture. */
 static tc_status check_part(const an_work *work, part *q, const table *t, uint64_t *random,
                             tc_err *err)
 {
     const cc_params *const p = work->params;
-    const size_t n = (size_t)q->f.px->nx * q->f.px->ny;
-    const size_t share = q->rows != NULL ? ROOM_IN_TILE : ROOM_SHARE;
-    return_if_error(an_follow_begin(&q->f, n / share + LEAST_ROOM, err));
+    return_if_error(an_follow_begin(&q->f, room_of(q), err));
 
     if (t->labels != NULL)
         return_if_error(check_labels(p, q, t, random, err));
@@ -751,14 +737,11 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     if (cc_finds_threshold(p))
         return_if_error(check_threshold(p, px, threshold, err));
     return_if_error(check_totals(p, cells, t, err));
-    *of_regions = true;
-    return_if_error(check_part(work, &q, t, random, err));
-    *of_regions = false; /* tiles around small regions do not show a large one */
-    return_if_error(judge_bare(q.bare, err));
-    if (p->split && q.any_large)
-        return tc_fail(err, TC_NO_MATCH, "a component is too large to be followed");
-    return_if_error(judge_large((double)q.drawn, (double)q.large, err));
-    *of_regions = true;
+    return_if_error(judge_sizes(t, room_of(&q), UINT32_MAX, err));
+    const tc_status status = check_part(work, &q, t, random, err);
+    *of_regions = !q.large; /* tiles around small regions do not show a large one */
+    return_if_error(status);
+    return_if_error(judge_large(q.large, err));
     q.contrast = q.area = 0; /* exact sums over the table replace those of the looks */
     for (size_t i = 0; p->min_contrast && i < t->n; i++) {
         const double contrast = contrast_of(p, t->mean[i], threshold);
@@ -830,8 +813,7 @@ typedef struct found {
     uint64_t claimed;    /* pixels with a label, or, without labels, in a box of the table */
     uint64_t both;       /* pixels of cells that are claimed */
     size_t looks, known; /* as in `part`, of the tiles that are not placed around a region */
-    double large;        /* pixels of cells in components too large to be followed */
-    size_t bare;         /* as in `part` */
+    bool large;          /* as in `part` */
     double contrast,
         rest; /* sums of the contrast of all pixels of cells, and of those that are not claimed */
     part contrasts;      /* only contrast, area, missing and faintest, as in `part` */
@@ -951,7 +933,6 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
                             const uint32_t place[4], bool of_region, uint64_t *random, found *all,
                             tc_err *err)
 {
-    const uint64_t cells = all->cells;
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const uint32_t margin = margin_of(p), side = side_of(p, work->item);
@@ -987,9 +968,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
         all->looks += q.looks;
         all->known += q.known;
     }
-    if (q.drawn > 0)
-        all->large += (double)(all->cells - cells) * (double)q.large / (double)q.drawn;
-    all->bare += q.bare;
+    all->large = all->large || q.large;
     all->contrasts.contrast += q.contrast;
     all->contrasts.area += q.area;
     all->contrasts.missing = fmax(all->contrasts.missing, q.missing);
@@ -1040,7 +1019,8 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
 
     if (finds && histograms == NULL)
         return tc_no_memory(err, "the grey values");
-    *of_regions = !finds;
+    *of_regions = false;
+    return_if_error(judge_sizes(t, SIZE_MAX, side_of(p, work->item), err));
     tc_random_order(bands, column, random);
     for (size_t k = 0; k < n; k++) {
         const bool of_region = k >= bands;
@@ -1052,12 +1032,12 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
             choose_place(px, t, 0, 0, 1, true, random, place);
         else
             choose_place(px, t, k, column[k], bands, false, random, place);
-        return_if_error(check_tile(work, t, threshold, place, of_region, random, &all, err));
+        const tc_status status =
+            check_tile(work, t, threshold, place, of_region, random, &all, err);
+        *of_regions = !finds && !all.large; /* again.c does not show large regions */
+        return_if_error(status);
     }
-    *of_regions = false;
-    return_if_error(judge_bare(all.bare, err));
-    return_if_error(judge_large((double)all.cells, all.large, err));
-    *of_regions = !finds;
+    return_if_error(judge_large(all.large, err));
     *side = (double)px->nx * px->ny * ROUGHLY * (double)all.cells / (double)all.pixels;
     if (finds)
         return_if_error(judge_found(p, histograms, groups, px->bits, threshold, err));
