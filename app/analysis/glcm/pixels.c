@@ -35,6 +35,13 @@ enum {
  * fewer, the probability that one of them has all windows is the number of samples / ONE_WHOLE. */
 enum { ONE_WHOLE = 100 };
 
+/* The mean logarithm of found by claimed standard deviations may be RATIO_ERRORS divided by the
+ * root of the number of windows in all samples. */
+static const double RATIO_ERRORS = 3;
+/* A feature of which a window is farther from the mean than this many standard deviations is left
+ * out of that mean logarithm. */
+static const double FAR = 6;
+
 /* Numbers of windows, counted by their centres. A line is a row of a view (glcm_view): a row of the
  * picture, or a column in the transposed view. */
 typedef struct centres {
@@ -174,6 +181,12 @@ static tc_status compute_sample(const an_work *work, const sample *s, wu_output 
     return status == TC_OK ? an_compute(&an_glcm, &part, 0, 0, out, err) : status;
 }
 
+/* The greatest distance of a window's value from `mean`. */
+static double reach_of(const double statistics[GLCM_STATISTICS], double mean)
+{
+    return fmax(statistics[GLCM_MAX] - mean, mean - statistics[GLCM_MIN]);
+}
+
 /* Returns what is wrong with the claimed statistics of a feature, given those found in n of its
  * windows; NULL: nothing is. Sets *status: the status to fail with. Mean and variance may differ by
  * six standard errors, which are hardly ever exceeded: 6 sd / sqrt(n) for the mean, and at most
@@ -186,9 +199,8 @@ static const char *fault_of(const double claimed[GLCM_STATISTICS],
                             const double found[GLCM_STATISTICS], double n, tc_status *status)
 {
     const double sd = claimed[GLCM_SD], mean = claimed[GLCM_MEAN];
-    const double error = 6 * sd / sqrt(n),
-                 reach = fmax(claimed[GLCM_MAX] - mean, mean - claimed[GLCM_MIN]),
-                 found_reach = fmax(found[GLCM_MAX] - mean, mean - found[GLCM_MIN]);
+    const double error = 6 * sd / sqrt(n), reach = reach_of(claimed, mean),
+                 found_reach = reach_of(found, mean);
     const double slack = error + 2 * found_reach / n + 1e-9;
     const double excess = found[GLCM_SD] * found[GLCM_SD] - sd * sd; /* of the variance */
 
@@ -224,8 +236,41 @@ static const char *sample_fault(const sample *s, const double claimed[GLCM_STATI
                : "not what the windows give when they are computed again";
 }
 
+/* The standard deviations found in the samples that do not have all windows, beside the claimed
+ * ones. */
+typedef struct ratios {
+    double sum;     /* of the logarithms of found / claimed, over the features of all samples */
+    double n;       /* number of these features */
+    double windows; /* windows of all samples together */
+} ratios;
+
+/* Adds a feature, with at most 1 to the sum, unless a standard deviation is 0 or rare windows make
+ * up most of it. */
+static void add_ratio(const double claimed[GLCM_STATISTICS], const double found[GLCM_STATISTICS],
+                      ratios *r)
+{
+    const double a = claimed[GLCM_SD], b = found[GLCM_SD];
+
+    if (a > 0 && b > 0 && reach_of(claimed, claimed[GLCM_MEAN]) <= FAR * fmax(a, b)) {
+        r->sum += fmin(fmax(log(b / a), -1), 1);
+        r->n++;
+    }
+}
+
+/* Judges the standard deviations of all features together: each alone could differ by chance, but
+ * hardly all of them by the same factor. */
+static tc_status judge_ratios(const ratios *r, tc_err *err)
+{
+    return r->n == 0 || fabs(r->sum) / r->n * sqrt(r->windows) <= RATIO_ERRORS
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH,
+                         "features: windows that were computed again have standard deviations %.2f "
+                         "times as large",
+                         exp(r->sum / r->n));
+}
+
 static tc_status compare_features(const glcm_params *p, const sample *s, const double *claimed,
-                                  const double *found, tc_err *err)
+                                  const double *found, ratios *r, tc_err *err)
 {
     size_t known = 0; /* features that could be compared, as the sample has values of them */
 
@@ -234,6 +279,8 @@ static tc_status compare_features(const glcm_params *p, const sample *s, const d
         tc_status status;
         const char *const fault = sample_fault(s, claimed, found, &status);
 
+        if (!s->is_all)
+            add_ratio(claimed, found, r);
         known += s->is_all || !isnan(found[GLCM_MEAN]) || isnan(claimed[GLCM_MEAN]);
         if (fault != NULL)
             return tc_fail(err, status, "features: glcm_L%u_d%02u_%s: %s", p->levels[s->level],
@@ -270,9 +317,9 @@ static tc_status compare_offsets(const glcm_params *p, const sample *s, const do
 }
 
 /* Computes the sample's windows again and compares their features with the result. The caller has
- * set s->level, s->distance and s->whole. */
+ * set s->level, s->distance and s->whole. Adds to r. */
 static tc_status check_sample(const an_work *work, const wu_output *out, uint64_t *random,
-                              sample *s, tc_err *err)
+                              sample *s, ratios *r, tc_err *err)
 {
     const glcm_params *const p = work->params;
     wu_output found = { .n = 0 };
@@ -285,7 +332,9 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
                                   (const double *)wu_output_data(out, "features") +
                                       (s->level * p->n_distances + s->distance) * p->n_features *
                                           GLCM_STATISTICS,
-                                  wu_output_data(&found, "features"), err);
+                                  wu_output_data(&found, "features"), r, err);
+    if (status == TC_OK && !s->is_all)
+        r->windows += (double)s->windows;
     if (status == TC_OK && p->per_offset)
         status = compare_offsets(p, s, wu_output_data(out, "offset_features"),
                                  wu_output_data(&found, "offset_features"), err);
@@ -422,6 +471,7 @@ static tc_status check_windows(const an_work *work, const wu_output *out, uint64
 {
     const glcm_params *const p = work->params;
     TC_AUTO(centres_free) centres c = { .n = 0 };
+    ratios r = { .n = 0 };
     glcm_geometry g;
     return_if_error(glcm_geometry_init(work, &g, err));
     return_if_error(count_centres(&g, &c, err));
@@ -439,22 +489,23 @@ static tc_status check_windows(const an_work *work, const wu_output *out, uint64
                      .distance = k % p->n_distances,
                      .whole = k == whole };
 
-        return_if_error(check_sample(work, out, random, &s, err));
+        return_if_error(check_sample(work, out, random, &s, &r, err));
     }
-    return TC_OK;
+    return judge_ratios(&r, err);
 }
 
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                             tc_err *err)
 {
     const glcm_params *const p = work->params;
+    ratios r = { .n = 0 };
 
     if (p->window != GLCM_WHOLE_ROI)
         return check_windows(work, out, random, err);
     for (size_t k = 0; k < p->n_levels * p->n_distances; k++) {
         sample s = { .level = k / p->n_distances, .distance = k % p->n_distances };
 
-        return_if_error(check_sample(work, out, random, &s, err));
+        return_if_error(check_sample(work, out, random, &s, &r, err));
     }
     return TC_OK;
 }
