@@ -39,6 +39,8 @@ enum {
     GROUP = 64, /* words whose matches are searched for at a time */
     PIXEL = 3,  /* bytes of a word that is a pixel in colour */
     PIXEL_BITS = 12,     /* bits of the hash of a pixel */
+    NEAR = 1 << 10,      /* wu_row_deflater.near of the first block; if less, it counts as 0 */
+    MATCH_BITS = 8,      /* about the bits of a match of one pixel, less log2 of its distance */
     MOST_SAME = 1 << 15, /* the most bytes that count_same counts */
     HASH_BITS = 15,      /* bits of the hash of a position's first bytes */
 };
@@ -56,6 +58,8 @@ struct wu_row_deflater {
     uint16_t pixels[1 << PIXEL_BITS]; /* for each hash of a pixel, the last position of a sequence
                                          that begins with such a pixel */
     uint16_t begin;                   /* the position of the first byte of `data` */
+    size_t near; /* greatest distance of a match of one pixel in the block; NEAR or more, or
+ no such match is searched for */
     /* The current block: */
     sequence sequences[MAX_SEQUENCES];
     size_t n, n_literals;
@@ -266,6 +270,15 @@ static inline uint64_t find_last_positions(uint16_t *places, const unsigned char
     return found;
 }
 
+/* find_last_positions for words of three bytes: with these constants it is faster. */
+__attribute__((noinline)) static uint64_t find_last_positions_rgb(uint16_t *places,
+                                                                  const unsigned char *data,
+                                                                  size_t n, unsigned position,
+                                                                  size_t most, uint16_t *backs)
+{
+    return find_last_positions(places, data, PIXEL, UINT64_MAX >> 16, n, position, most, backs);
+}
+
 /* For each of n pixels from `data` on, looks up the last position that began with the same two
  * pixels, and sets backs[k] to its distance, or to 0 if there is none. position: that of data[0] in
  * the stream; at least WINDOW bytes precede data[0]. */
@@ -346,6 +359,7 @@ __attribute__((noinline)) static size_t add_pixels(wu_row_deflater *d, const uns
 {
     const unsigned char *const group = data + at;
     const unsigned position = d->begin + (unsigned)at;
+    const size_t near = d->near;
     sequence *const first = d->sequences + d->n, *to = first;
     size_t k = from > at ? (from - at) / PIXEL : 0, literals = from < at ? at - from : 0,
            n_literals = 0, pairs = 0, longer = 0;
@@ -358,7 +372,7 @@ __attribute__((noinline)) static size_t add_pixels(wu_row_deflater *d, const uns
                      back = pair_back + (distance_from(here, *place) & (is_pair - 1));
         const uint64_t differing = load_eight(pixel - back) ^ bytes;
         *place = (uint16_t)here;
-        if (differing << 40 != 0) { /* no match */
+        if (differing << 40 != 0 || back > (near | is_pair * WINDOW)) { /* no match */
             d->literals[pixel[0]]++;
             d->bytes[0][pixel[1]]++;
             d->bytes[1][pixel[2]]++;
@@ -421,12 +435,15 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
                      most = before + at < WINDOW ? before + at : WINDOW;
         const unsigned position = d->begin + (unsigned)at;
         count_between(d, data, counted > from ? counted : from, at);
-        if (word == PIXEL && most == WINDOW) {
+        if (word == PIXEL && most == WINDOW && d->near >= NEAR) {
             find_pairs(d->places, data + at, m, position, backs);
             from = add_pixels(d, data, at, m, backs, from, end);
         } else {
             const uint64_t found =
-                find_last_positions(d->places, data + at, word, mask, m, position, most, backs);
+                word == PIXEL
+                    ? find_last_positions_rgb(d->places, data + at, m, position, most, backs)
+                    : find_last_positions(d->places, data + at, word, mask, m, position, most,
+                                          backs);
             from = add_group(d, word, least / word, data, at, m, backs, found, from, end);
         }
         at += m * word;
@@ -774,8 +791,21 @@ static inline const sequence *put_matches(bit_writer *w, const tables *t, const 
     return s;
 }
 
+/* Returns the distance up to which a match of one pixel takes at most about as many bits as three
+ * literals took in the block with these counts and code lengths; it is used for the next block. */
+static size_t find_near(const uint32_t counts[256], const uint8_t lengths[256])
+{
+    uint64_t n = 0, bits = 0;
+    for (size_t i = 0; i < 256; i++) {
+        n += counts[i];
+        bits += (uint64_t)counts[i] * lengths[i];
+    }
+    const uint64_t pixel = n > 0 ? PIXEL * bits / n : UINT64_MAX;
+    return pixel <= MATCH_BITS ? 0 : pixel >= MATCH_BITS + 15 ? WINDOW : 1u << (pixel - MATCH_BITS);
+}
+
 /* Writes a block: the codes, then the sequences. data: the first byte of the block. */
-static void put_block(bit_writer *writer, const wu_row_deflater *d, const unsigned char *data)
+static void put_block(bit_writer *writer, wu_row_deflater *d, const unsigned char *data)
 {
     code literals, distances;
     tables t;
@@ -799,6 +829,7 @@ static void put_block(bit_writer *writer, const wu_row_deflater *d, const unsign
     }
     *writer = w;
     put_code(writer, &literals, END);
+    d->near = find_near(d->literals, literals.lengths);
 }
 
 size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
@@ -810,6 +841,7 @@ size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned 
     if (layout.anywhere && before == 0) {
         memset(d->places, 0, sizeof d->places);
         memset(d->pixels, 0, sizeof d->pixels);
+        d->near = NEAR;
         d->begin = 0;
     }
     do {
