@@ -39,7 +39,7 @@ enum {
     GROUP = 64, /* words whose matches are searched for at a time */
     PIXEL = 3,  /* bytes of a word that is a pixel in colour */
     PIXEL_BITS = 12,     /* bits of the hash of a pixel */
-    NEAR = 1 << 10,      /* wu_row_deflater.near of the first block; if less, it counts as 0 */
+    NEAR = 1 << 10,      /* wu_row_deflater.near of the first block */
     MATCH_BITS = 8,      /* about the bits of a match of one pixel, less log2 of its distance */
     MOST_SAME = 1 << 15, /* the most bytes that count_same counts */
     HASH_BITS = 15,      /* bits of the hash of a position's first bytes */
@@ -58,8 +58,9 @@ struct wu_row_deflater {
     uint16_t pixels[1 << PIXEL_BITS]; /* for each hash of a pixel, the last position of a sequence
                                          that begins with such a pixel */
     uint16_t begin;                   /* the position of the first byte of `data` */
-    size_t near; /* greatest distance of a match of one pixel in the block; NEAR or more, or
- no such match is searched for */
+    /* The greatest distance of a match of one pixel in the current block; if it is less than NEAR,
+     * no such matches are searched for. */
+    size_t near;
     /* The current block: */
     sequence sequences[MAX_SEQUENCES];
     size_t n, n_literals;
