@@ -731,7 +731,7 @@ def test_bad(names):
                   ["create", "--db", path("plain.zip")],
                   ["export", "--db", path("plain.zip"), "-o", path("u")]):
         original, r = digest(path("plain.zip")), assimilate(*words)
-        ok(r.returncode == 2 and "plain.zip: is no data set" in r.stderr and
+        ok(r.returncode == 2 and "plain.zip: is not a data set" in r.stderr and
            digest(path("plain.zip")) == original, "another file as data set: " + words[0], r.stderr)
 
 

@@ -366,7 +366,7 @@ def test_several_files():
                   "not in the same folder")
     check_refused("a companion that is no OME-XML file",
                   os.path.join(folder("e", {"z0.ome.tif": (flat(1), companion("z0.ome.tif") % "")}),
-                               "z0.ome.tif"), "is no OME-XML")
+                               "z0.ome.tif"), "is not OME-XML")
     # Prairie View writes OME-XML of several pictures, each of which is in its own file.
     series = "".join('<Image ID="Image:%d"><Pixels ID="Pixels:%d" DimensionOrder="XYZCT" SizeX="8" '
                      'SizeY="8" SizeZ="1" SizeC="1" SizeT="1"><TiffData IFD="0"><UUID '

@@ -238,8 +238,10 @@ static tc_status write_rows(table_writer *x, const analysis_table *t, char *file
  * with one row an item, and "long" with one row a number. */
 static tc_status write_table(table_writer *x, const analysis_table *t, tc_err *err)
 {
-    static const char order[] = "1,2,3,4,5,6"; /* numbers of columns, for ORDER BY */
-    const int n = 2 * t->n_keys - 1;           /* characters of `order` that sort by all keys */
+    /* The keys are the first n_keys columns; ORDER BY accepts numbers of columns. The first n
+     * characters of `order` are the numbers 1 to n_keys. */
+    static const char order[] = "1,2,3,4,5,6";
+    const int n = 2 * t->n_keys - 1;
 
     if (t->n_keys == 0)
         return write_rows(
@@ -247,6 +249,8 @@ static tc_status write_table(table_writer *x, const analysis_table *t, tc_err *e
             sqlite3_mprintf("SELECT name FROM pragma_table_info(%Q) WHERE cid > 0 ORDER BY cid",
                             t->name),
             sqlite3_mprintf("SELECT * FROM \"%w\" WHERE item = ?1", t->name), put_row, false, err);
+    /* There is one wide view for each combination of the keys except the last, such as
+     * glcm_wide_L64. The first two columns of a view (cid 0 and 1) identify the item. */
     return_if_error(write_rows(
         x, t, sqlite3_mprintf("%s_wide", t->base),
         sqlite3_mprintf("SELECT i.name FROM sqlite_schema AS s, pragma_table_info(s.name) AS i "

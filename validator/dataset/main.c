@@ -185,8 +185,8 @@ static tc_status confine_command(const session *s, const options *o, tc_err *err
                        OS_CALLS_MAKE | OS_CALLS_LOCK, err);
 }
 
-/* Checks that the file, if it exists, is an SQLite database. In a command given by hand another
- * file is a wrong argument; for the server's scripts it would be a damaged data set. */
+/* Checks that the file, if it exists, is an SQLite database: in a command given by hand, another
+ * file is a wrong argument. Not called by `script`, where it would be a damaged data set. */
 static tc_status check_kind(const char *db, tc_err *err)
 {
     static const char magic[] = "SQLite format 3";
@@ -197,7 +197,7 @@ static tc_status check_kind(const char *db, tc_err *err)
     if (f != NULL)
         fclose(f);
     if (n > 0 && (n < sizeof begin || memcmp(begin, magic, n) != 0))
-        return tc_fail(err, TC_BAD_INPUT, "%.600s: is no data set", db);
+        return tc_fail(err, TC_BAD_INPUT, "%.600s: is not a data set", db);
     return TC_OK;
 }
 
@@ -258,8 +258,10 @@ static tc_status find_workunit(const char *workunits, const session *s, char **p
     return TC_OK;
 }
 
-/* Copies the upload, and stores the copy. Returns TC_USAGE if the upload is not the file that was
- * accepted. */
+/* Copies the upload, and stores the copy. Returns TC_USAGE if the upload is not the file that
+ * texcell-validate accepted, by its record in the folder o->accepted. private: the folder for the
+ * copy.
+ */
 static tc_status store_copy(session *s, const options *o, const char *private, val_stored *stored,
                             tc_err *err)
 {
@@ -284,9 +286,10 @@ static tc_status store_copy(session *s, const options *o, const char *private, v
     return status;
 }
 
-/* Stores the upload, or records it as refused. A fault of one unit must not stop the daemon, so it
- * is recorded, if it is found in two attempts. A fault that every unit would meet is returned as an
- * error. */
+/* Stores the upload, or records it as refused. A fault of this unit, which must not stop the
+ * daemon, is recorded if it is found in two attempts. A fault that every unit would meet is
+ * returned as an error.
+ */
 static tc_status store_or_refuse(session *s, const options *o, const char *private, tc_err *err)
 {
     tc_err why = { "" };
@@ -391,6 +394,7 @@ static tc_status script_result(const options *o, tc_err *err)
     val_private_remove(&w.private);
     if (status == TC_OK)
         exit(code); /* the child has printed why */
+    /* Only these signals are faults of the result; others may have come from outside. */
     if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
         return status;
     reason = *err;
@@ -398,7 +402,7 @@ static tc_status script_result(const options *o, tc_err *err)
     return record_refusal(&s, "fault", reason.message, err);
 }
 
-/* script --error: records a work unit that failed: BOINC will not send it again. */
+/* script --error: records a work unit that has failed, which BOINC does not send again. */
 static tc_status script_error(const options *o, tc_err *err)
 {
     val_failure f = { .error_mask = 0 };
@@ -521,9 +525,9 @@ static tc_status put_report(const val_dataset *ds, const options *o, tc_err *err
     return TC_OK;
 }
 
-/* Limit for the size of a table or page written from an untrusted data set: at least LEAST_OUTPUT,
- * and OUTPUT_A_BYTE for each byte of the data set, as a name that it has once may be repeated in
- * every row of a table. */
+/* The size of a table or page that is written from an untrusted data set is limited to LEAST_OUTPUT
+ * plus OUTPUT_A_BYTE bytes for each byte of the data set: a name that is stored once may be
+ * repeated in every row of a table. */
 enum { LEAST_OUTPUT = 1 << 30, OUTPUT_A_BYTE = 64 };
 
 /* A command that reads a data set. It runs in a child process, since the data set may be untrusted.

@@ -16,13 +16,14 @@
 #include "workunits/format/page.h"
 
 enum {
-    MAX_REFUSED = 100, /* greatest number of rows of the table of refused results */
-    MAX_DAYS = 60,     /* greatest number of bars in the chart of units a day */
-    MAX_ROWS = 100000, /* greatest number of rows of a table from which histograms are made */
-    MAX_COLUMNS = 24,  /* greatest number of histograms of a table; up to four times as many columns
-                          are read */
-    MIN_ROWS = 8,      /* a table with fewer rows gets no histograms */
-    MAX_ITEMS = 24,    /* number of newest items that are shown */
+    MAX_REFUSED = 100,   /* greatest number of rows of the table of refused results */
+    MAX_DAYS = 60,       /* greatest number of bars in the chart of units a day */
+    MAX_ROWS = 100000,   /* greatest number of rows of a table from which histograms are made */
+    MAX_HISTOGRAMS = 24, /* greatest number of histograms of a table */
+    MAX_COLUMNS = 4 * MAX_HISTOGRAMS, /* only the first MAX_COLUMNS columns of a table are read;
+                                         some of them get no histogram */
+    MIN_ROWS = 8,                     /* a table with fewer rows gets no histograms */
+    MAX_ITEMS = 24,                   /* number of newest items that are shown */
     PICTURE_SIDE = 160 /* approximate length of the longer side of an item's picture, in pixels */
 };
 
@@ -34,8 +35,8 @@ typedef struct report_writer {
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-/* Writes text without the server's folders: only the part after its last slash is written of each
- * word, unless the word ends with that slash. */
+/* Writes text without the server's folders: each word that contains a slash is shortened to the
+ * part after its last slash. A word that ends with a slash is written as it is. */
 static void put_without_folders(report_writer *r, const char *text)
 {
     char word[512];
@@ -163,7 +164,7 @@ static tc_status put_progress(report_writer *r, tc_err *err)
                 "The files of refused results are kept.</p>\n",
                 MAX_REFUSED);
     return_if_error(
-        put_query(r, 4,
+        put_query(r, 1u << 2, /* column 2, the reason, may contain paths */
                   "SELECT kind, name AS unit, reason, stored FROM refused UNION ALL SELECT "
                   "'failed', name, reasons, stored FROM failed "
                   "ORDER BY stored DESC LIMIT 100",
@@ -174,8 +175,8 @@ static tc_status put_progress(report_writer *r, tc_err *err)
 
 /* --- histograms ------------------------------------------------------------------------------- */
 
-/* Whether a column gets a histogram. Coordinates and numbers of rows get none, as their
- * distributions say little. */
+/* Whether a column gets a histogram. Coordinates and the columns that number rows, items or objects
+ * get none, as their distributions say little. */
 static bool has_histogram(const char *column)
 {
     static const char *const ends[] = { "x", "y", "z", "x0", "y0", "z0", "x1", "y1", "z1" };
@@ -192,15 +193,15 @@ static bool has_histogram(const char *column)
     return true;
 }
 
-/* Reads all rows, and passes the numbers of each column to wu_spread_look, together with `binned`.
- */
+/* Reads all rows, and adds the numbers of each column to its spread. All rows must be read twice:
+ * first with `binned` false, for the ranges, then with `binned` true, for the histograms. */
 static tc_status scan_rows(const report_writer *r, sqlite3_stmt *rows, wu_spread *spreads,
                            bool binned, tc_err *err)
 {
     tc_status status = TC_OK;
     sqlite3_reset(rows);
     while (val_sql_next(r->ds, rows, &status, err))
-        for (int i = 0; i < sqlite3_column_count(rows) && i < MAX_COLUMNS * 4; i++)
+        for (int i = 0; i < sqlite3_column_count(rows) && i < MAX_COLUMNS; i++)
             if (sqlite3_column_type(rows, i) == SQLITE_INTEGER ||
                 sqlite3_column_type(rows, i) == SQLITE_FLOAT)
                 wu_spread_look(&spreads[i], sqlite3_column_double(rows, i), binned);
@@ -212,13 +213,13 @@ static tc_status scan_rows(const report_writer *r, sqlite3_stmt *rows, wu_spread
 static tc_status put_histograms(report_writer *r, const char *table, sqlite3_stmt *rows,
                                 const char *group, tc_err *err)
 {
-    TC_AUTOFREE wu_spread *const spreads = calloc((size_t)MAX_COLUMNS * 4, sizeof *spreads);
+    TC_AUTOFREE wu_spread *const spreads = calloc(MAX_COLUMNS, sizeof *spreads);
     int n_drawn = 0;
     uint64_t n = 0;
     if (spreads == NULL)
         return tc_no_memory(err, table);
     return_if_error(scan_rows(r, rows, spreads, false, err));
-    for (int i = 0; i < MAX_COLUMNS * 4; i++)
+    for (int i = 0; i < MAX_COLUMNS; i++)
         n = spreads[i].n > n ? spreads[i].n : n;
     if (n < MIN_ROWS)
         return TC_OK;
@@ -227,7 +228,7 @@ static tc_status put_histograms(report_writer *r, const char *table, sqlite3_stm
     wu_page_text(&r->page, table);
     wu_page_put(&r->page, "</h3>\n<p class=note>Of %" PRIu64 " rows%s</p>\n<div class=hists>\n", n,
                 group);
-    for (int i = 0; i < sqlite3_column_count(rows) && i < MAX_COLUMNS * 4 && n_drawn < MAX_COLUMNS;
+    for (int i = 0; i < sqlite3_column_count(rows) && i < MAX_COLUMNS && n_drawn < MAX_HISTOGRAMS;
          i++) {
         if (spreads[i].n < 2 || spreads[i].most <= spreads[i].least ||
             !has_histogram(sqlite3_column_name(rows, i)))
@@ -243,9 +244,11 @@ static tc_status put_histograms(report_writer *r, const char *table, sqlite3_stm
     return TC_OK;
 }
 
-/* For a cut table (val_cut_axes): sets `where` to an SQL condition that selects the rows of its
- * first group of keys, and `group` to text that names this group. For other tables both become "".
- * size: the size of each of the two buffers. */
+/* A "cut" table (val_cut_axes) has several rows an item, one for each combination of its key
+ * columns, such as levels and distance; the table NAME_groups lists these combinations. For a cut
+ * table: sets `where` to an SQL condition that selects the rows of the first combination, and
+ * `group` to text that names this combination. For other tables both become "". size: bytes of each
+ * buffer. */
 static tc_status select_first_group(const report_writer *r, const char *table, char *where,
                                     char *group, size_t size, tc_err *err)
 {
@@ -263,7 +266,7 @@ static tc_status select_first_group(const report_writer *r, const char *table, c
     for (int i = 0; i < sqlite3_column_count(stmt); i++) {
         const char *const name = sqlite3_column_name(stmt, i);
         if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] != '\0')
-            continue;
+            continue; /* such a name is not texcell's, and would have to be escaped */
         snprintf(where + strlen(where), size - strlen(where), "%s \"%s\" = %lld",
                  where[0] == '\0' ? " WHERE" : " AND", name,
                  (long long)sqlite3_column_int64(stmt, i));
@@ -297,7 +300,7 @@ static tc_status put_all_histograms(report_writer *r, tc_err *err)
 /* Sets rgb to the colour of a label; label 0, the background, is dark. */
 static void colour_label(uint32_t label, uint8_t rgb[3])
 {
-    const uint32_t hash = label * 2654435761u;
+    const uint32_t hash = label * 2654435761u; /* Knuth's multiplicative hash */
     for (int c = 0; c < 3; c++)
         rgb[c] = label == 0 ? 24 : (uint8_t)(96 + (hash >> (8 + 8 * c) & 127));
 }
@@ -360,12 +363,13 @@ static tc_status put_picture(report_writer *r, const wu_result_file *file, const
 static tc_status put_item_picture(report_writer *r, const char *file_name, const char *item,
                                   tc_err *err)
 {
-    enum { MOST_BYTES = 1 << 28 };
+    enum { MOST_BYTES = 1 << 28 }; /* larger arrays are not drawn */
     wu_result_file file = { 0 };
     tc_status status = TC_OK;
     char *const path = wu_path_in(r->store, file_name, "");
     if (path == NULL)
         return tc_no_memory(err, file_name);
+    /* A name with a folder in it would lead out of the store. */
     const bool good = os_last_part(file_name) == file_name &&
                       wu_result_file_open(path, NULL, &file, NULL) == TC_OK;
     for (size_t i = 0; good && status == TC_OK && i < file.n_declared; i++) {

@@ -27,10 +27,11 @@
 enum {
     CHUNK = 1 << 16,      /* bytes of a member that are read from the file at a time */
     LIST_CHUNK = 1 << 14, /* bytes of the list of members that are read at a time */
-    WHOLE = 64 << 20,     /* the most bytes of a member that inflate_rest decompresses */
-    AT_ONCE = 4 << 20,    /* replaces WHOLE if bytes of the member have been returned before */
-    BEFORE_REST =
-        1 << 10, /* inflate_rest refuses a member of which more bytes have been returned */
+    /* Limits of inflate_rest, which decompresses a member in one call: */
+    MAX_WHOLE = 64 << 20, /* the most bytes of a member of which no byte has been returned */
+    MAX_REST = 4 << 20,   /* the most bytes of a member of which bytes have been returned; also the
+                             most compressed bytes of any member */
+    MAX_RETURNED = 1 << 10, /* the most bytes that may have been returned before */
     /* Bits of a member's flags: */
     FLAG_ENCRYPTED = 0x0001,
     FLAG_DESCRIPTOR = 0x0008,
@@ -39,12 +40,13 @@ enum {
     PLAIN_VERSION = 20, /* the version of ZIP that a reader of texcell's members needs */
     LOCAL_HEADER = 30,  /* bytes of a member's local header, without name and extra field */
     ENTRY = 46,         /* bytes of an entry in the list, without name, extra field and comment */
-    SHARED = 26, /* bytes that local header (from byte 4 on) and entry (from 6 on) have in common */
+    SHARED = 26, /* bytes of the fields that both a local header (from byte 4 on) and an entry (from
+                    byte 6 on) have */
     END_RECORD = 22,       /* bytes of the end record, without the comment */
     END64 = 56,            /* bytes of the ZIP64 end record, which archives of many members have */
     LOCATOR = 20,          /* bytes of the ZIP64 locator between ZIP64 end record and end record */
     MAX_COMMENT = 0xffff,  /* the most bytes of the comment after the end record */
-    COUNT_UNKNOWN = 0xffff /* value in the end record for this number of members or more */
+    COUNT_UNKNOWN = 0xffff /* value of the end record's count if it is 65535 or larger */
 };
 
 struct wu_unzip {
@@ -56,8 +58,8 @@ struct wu_unzip {
     uint64_t n_returned; /* number of the member's bytes that have been returned */
     uint64_t taken;      /* number of its compressed bytes that have been read from the file */
     bool ended;          /* its deflate stream has ended */
-    uint32_t
-        crc; /* CRC of the bytes returned so far; of a stored member, of the bytes read so far */
+    uint32_t crc;        /* CRC of the bytes returned so far or, if the member is stored without
+                            compression, of the bytes read from the file so far */
 #ifdef HAVE_LIBDEFLATE
     struct libdeflate_decompressor *inflater; /* NULL until inflate_rest needs it */
 #endif
@@ -165,7 +167,7 @@ static uint64_t read_little_endian(const unsigned char *p, unsigned n)
 typedef struct directory {
     uint64_t begin, end; /* offsets in the file */
     uint64_t count;      /* number of members */
-    bool is_plain;       /* there is no comment */
+    bool is_plain;       /* the archive has no comment */
     bool has_zip64;      /* there is a ZIP64 end record */
 } directory;
 
@@ -210,7 +212,7 @@ static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, d
     if (memcmp(tail + END64, "PK\6\7", 4) == 0)
         return read_zip64(tail, at, d);
     *d = (directory){ .begin = begin, .end = at, .count = read_little_endian(end + 8, 2) };
-    return begin + size == at;
+    return begin + size == at; /* the list ends where the end record begins */
 }
 
 /* Finds the list of members by the last end record in the file, as all programs do. The file must
@@ -234,8 +236,8 @@ static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
         (at == 0 || !read_end(read + at - BEFORE, a->file_size - n + at, n - at - END_RECORD, d)))
         status =
             tc_fail(err, TC_BAD_INPUT,
-                    "%s: the ZIP archive is truncated or damaged: it does not end where its last "
-                    "record ends, or that does not tell its list of members",
+                    "%s: the ZIP archive is truncated or damaged: it does not end with a valid end "
+                    "record",
                     a->path);
     d->is_plain = n - at == END_RECORD;
     free(tail);
@@ -326,7 +328,7 @@ typedef struct listing {
     size_t room;         /* allocated elements of a->members */
     uint64_t at;         /* offset of the next entry in the file */
     uint64_t compressed; /* the sum of the compressed sizes so far */
-    uint64_t next;       /* offset of the next member, if there are no gaps between members */
+    uint64_t next;       /* end of the last member, where the next one begins if there is no gap */
     uint64_t read_at;    /* offset of the bytes in `read` in the file */
     size_t n_read;
     unsigned char read[LIST_CHUNK]; /* [n_read] a part of the list */
@@ -368,8 +370,8 @@ static bool same_number(const entry *e, const unsigned char *local, uint64_t lis
 }
 
 /* Reads and checks a member's local header, and sets data, header and header_crc of *m. Sets
- * *is_plain: whether there is no gap before the header, no extra field or comment, and no
- * difference from the entry. */
+ * *is_plain to true if there is no gap before the header, the member has no extra field or comment,
+ * and the header's fields are equal to the entry's. */
 static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool *is_plain,
                             tc_err *err)
 {
@@ -408,14 +410,14 @@ static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool
     return TC_OK;
 }
 
-/* Whether the entry has none of the fields because of which other programs may treat the member in
- * another way: it has no flags and no volume, and its attributes (Unix modes, if any) are not those
- * of a link, folder or device. */
+/* Whether all programs treat the member alike: the entry has the usual version, no flags, volume 0
+ * and no DOS attributes, and its Unix mode, if any, is that of a regular file (type 8), not of a
+ * link, folder or device. */
 static bool has_plain_fields(const entry *e)
 {
     const uint64_t attributes = read_little_endian(e->bytes + 38, 4), type = attributes >> 28;
     return e->version == PLAIN_VERSION && e->flags == 0 &&
-           read_little_endian(e->bytes + 34, 2) == 0 && (type == 0 || type == 8) &&
+           read_little_endian(e->bytes + 34, 2) == 0 /* volume */ && (type == 0 || type == 8) &&
            (attributes & 0xffff) == 0;
 }
 
@@ -494,12 +496,12 @@ static tc_status list_members(wu_archive *a, uint64_t max_members, tc_err *err)
 const char *wu_archive_untidy(const wu_archive *a)
 {
     if (!a->is_plain)
-        return "holds more than its members: comments, extra fields or bytes between them, or what "
-               "its headers say "
-               "is not what its list says";
+        return "holds more than its members: comments, extra fields or bytes between them, or "
+               "headers "
+               "that differ from its list of members";
     return a->has_plain_fields ? NULL
                                : "has a member with a version, flags or attributes that other "
-                                 "programs may not take";
+                                 "programs may not accept";
 }
 
 static int compare_names(const void *a, const void *b)
@@ -675,8 +677,8 @@ static tc_status read_stored(wu_unzip *z, const wu_member *m, void *buf, size_t 
     return TC_OK;
 }
 
-/* Decompresses up to n bytes, and sets *got to their number, which is less than n only at the end
- * of the stream. */
+/* Decompresses up to n bytes by zlib, and sets *got to their number, which is less than n only at
+ * the end of the stream. */
 static tc_status inflate_part(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
                               tc_err *err)
 {
@@ -695,14 +697,15 @@ static tc_status inflate_part(wu_unzip *z, const wu_member *m, void *buf, size_t
 }
 
 #ifdef HAVE_LIBDEFLATE
-/* Decompresses the rest of a member, of which at most BEFORE_REST bytes have been returned, by
- * libdeflate, which takes half the time of zlib. Returns false if it does not: inflate_part must
- * then decompress the rest, or report the error. */
+/* Decompresses the rest of a member to `buf` by libdeflate, which takes half the time of zlib. If
+ * some bytes have been returned before, the whole member is decompressed once more. Returns false
+ * if the member exceeds the limits, or after an error: inflate_part must then decompress the rest,
+ * or report the error. */
 static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
 {
     const bool is_whole = z->n_returned == 0;
-    if (m->size > (is_whole ? WHOLE : AT_ONCE) || m->compressed > AT_ONCE ||
-        z->n_returned > BEFORE_REST)
+    if (m->size > (is_whole ? MAX_WHOLE : MAX_REST) || m->compressed > MAX_REST ||
+        z->n_returned > MAX_RETURNED)
         return false;
     if (z->inflater == NULL)
         z->inflater = libdeflate_alloc_decompressor();

@@ -17,7 +17,7 @@
 typedef struct job_reader {
     wu_job *job;
     wu_unzip *zip;
-    bool *used;          /* [archive->n] whether job.json names the member */
+    bool *used;          /* [archive->n] whether each member is job.json, or is named in it */
     size_t sources;      /* bytes of all items' sources that were read so far */
     uint64_t compressed; /* compressed bytes of the current item's pictures */
     tc_err *err;
@@ -115,8 +115,8 @@ static tc_status check_keys(const job_reader *r, json_t *object, const char *pla
     return TC_OK;
 }
 
-/* Sets *out to the string that is the value of `key`, which must not be empty; to NULL if there is
- * no such key, which is an error if `needed`. */
+/* Sets *out to the string that is the value of `key`, or to NULL if there is no such key.
+ * TC_BAD_INPUT: the string is empty, or there is no such key although it is `needed`. */
 static tc_status get_string(const job_reader *r, const json_t *object, const char *key,
                             const char *place, bool needed, const char **out)
 {
@@ -205,7 +205,8 @@ static tc_status count_strips(const job_reader *r, const json_t *value, const ch
     return TC_OK;
 }
 
-/* Checks a strip of an image, and adds its height to the item's. */
+/* Checks a strip of an image (an image may be stored as several pictures, one below the other), and
+ * adds the strip's height to the item's. */
 static tc_status add_strip(const job_reader *r, wu_item *item, const wu_png_info *head,
                            const char *place)
 {
@@ -213,7 +214,7 @@ static tc_status add_strip(const job_reader *r, wu_item *item, const wu_png_info
         return job_fail(r, place, "%u pixels wide, but the first strip has %u",
                         (unsigned)head->width, (unsigned)item->nx);
     if (head->bits != item->bits || head->channels != item->channels)
-        return job_fail(r, place, "another depth or colour than the first strip");
+        return job_fail(r, place, "has another depth or number of colours than the first strip");
     if (head->height > WU_MAX_SIDE || item->ny + head->height > WU_MAX_SIDE)
         return job_fail(r, place, "%u x %llu pixels; a side may have at most %u",
                         (unsigned)item->nx, (unsigned long long)item->ny + head->height,
@@ -290,8 +291,8 @@ typedef struct aligned {
 static const aligned mask_pictures = { "mask", "a mask", "masks", false },
                      label_pictures = { "labels", "a label picture", "label pictures", true };
 
-/* Checks a strip of a mask or label picture that begins at row `above` of the item, or a slice, for
- * which `above` is 0. last: the picture must end at the item's last row. */
+/* Checks a slice or a strip of a mask or label picture. above: the row of the item at which the
+ * strip begins; 0 for a slice. last: the picture must end at the item's last row. */
 static tc_status check_aligned(const job_reader *r, const wu_item *item, const aligned *what,
                                const wu_png_info *head, uint64_t above, bool last,
                                const char *place)
@@ -300,7 +301,7 @@ static tc_status check_aligned(const job_reader *r, const wu_item *item, const a
     if (head->channels != 1 && !what->colour)
         return job_fail(r, place, "%s must be grey, this one is RGB", what->one);
     if (head->width != item->nx || height > item->ny || (last && height != item->ny))
-        return job_fail(r, place, "the %s %u x %llu pixels, its image %u x %u",
+        return job_fail(r, place, "the %s %u x %llu pixels, but its image has %u x %u",
                         what->colour ? "label picture has" : "mask has", (unsigned)head->width,
                         (unsigned long long)height, (unsigned)item->nx, (unsigned)item->ny);
     return TC_OK;
@@ -605,12 +606,12 @@ cleanup:
 
 tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out, tc_err *err)
 {
-    return read_job(path, poll, false, out, err);
+    return read_job(path, poll, false /* all of the pictures' data */, out, err);
 }
 
 tc_status wu_job_read_heads(const char *path, wu_job **out, tc_err *err)
 {
-    return read_job(path, NULL, true, out, err);
+    return read_job(path, NULL, true /* only headers */, out, err);
 }
 
 tc_status wu_job_read_rest(const wu_job *job, tc_err *err)

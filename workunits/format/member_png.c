@@ -11,22 +11,22 @@
 
 /* The member that a picture is read from. status, err: the error of a failed read, which a
  * wu_read_fn cannot return. */
-typedef struct png_source {
+typedef struct member_source {
     wu_unzip *zip;
     tc_status status;
     tc_err err;
-} png_source;
+} member_source;
 
-/* A wu_read_fn; user: a png_source. */
+/* Reads the next bytes of the member: a wu_read_fn; user: a member_source. */
 static long read_from_zip(void *user, void *buf, size_t n)
 {
-    png_source *const s = user;
+    member_source *const s = user;
     size_t got = 0;
     s->status = wu_unzip_read(s->zip, buf, n, &got, &s->err);
     return s->status == TC_OK ? (long)got : -1;
 }
 
-/* --- plain pictures -------------------------------------------------------------------------- */
+/* --- plain pictures: PGM and PPM ------------------------------------------------------------- */
 
 size_t wu_plain_head(const wu_png_info *info, char out[WU_PLAIN_HEAD])
 {
@@ -42,20 +42,21 @@ bool wu_plain_name(const char *name)
 }
 
 /* Reads the header of a plain picture, which must be exactly as wu_plain_head writes it. Returns
- * its length in bytes; 0: it is not such a header. */
-static size_t read_plain_head(png_source *s, wu_png_info *head)
+ * the header's length in bytes, or 0 if it is not such a header. Colours of 16 bits are refused. */
+static size_t read_pnm_head(member_source *s, wu_png_info *head)
 {
-    char text[WU_PLAIN_HEAD] = "", valid[WU_PLAIN_HEAD], *end = text + 3;
+    char text[WU_PLAIN_HEAD] = "", valid[WU_PLAIN_HEAD];
+    char *at = text + 3; /* the width follows "P5\n" or "P6\n" */
     unsigned lines = 0;
     size_t n = 0;
     while (lines < 3 && n + 1 < sizeof text && read_from_zip(s, text + n, 1) == 1)
         lines += text[n++] == '\n';
     *head = (wu_png_info){ .channels = text[1] == '6' ? 3 : 1 };
-    head->width = (uint32_t)strtoul(end, &end, 10);
-    head->height = (uint32_t)strtoul(end, &end, 10);
-    head->bits = strtoul(end, &end, 10) > 255 ? 16 : 8;
+    head->width = (uint32_t)strtoul(at, &at, 10);
+    head->height = (uint32_t)strtoul(at, &at, 10);
+    head->bits = strtoul(at, &at, 10) > 255 ? 16 : 8;
     return wu_plain_head(head, valid) == n && memcmp(text, valid, n) == 0 &&
-                   head->channels * head->bits <= 24
+                   (head->channels == 1 || head->bits == 8)
                ? n
                : 0;
 }
@@ -69,18 +70,19 @@ void wu_plain_swap(uint8_t *p, size_t n)
     }
 }
 
-/* Reads the header of a plain picture to *head, if samples is NULL; otherwise reads the samples,
- * and checks that *head is the header. size: bytes of the member. what: its name in messages. */
-static tc_status read_plain(png_source *s, uint64_t size, const char *what, wu_png_info *head,
-                            uint8_t *samples, tc_err *err)
+/* Reads a plain picture. If samples is NULL, sets *head to its header. Otherwise checks that its
+ * header is *head, and reads the samples. size: bytes of the member. what: the member's name in
+ * messages. */
+static tc_status read_pnm(member_source *s, uint64_t size, const char *what, wu_png_info *head,
+                          uint8_t *samples, tc_err *err)
 {
     wu_png_info found;
-    const size_t begin = read_plain_head(s, &found);
+    const size_t begin = read_pnm_head(s, &found);
     const uint64_t n = (uint64_t)found.width * found.height * found.channels * (found.bits / 8);
     if (begin == 0 || n == 0)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: must begin as a PGM of 8 or 16 bits or a PPM of 8: P5 or P6, width and "
-                       "height, 255 or 65535, a line each",
+                       "%s: must begin as a PGM of 8 or 16 bits or a PPM of 8 bits: a line with P5 "
+                       "or P6, a line with width and height, and a line with 255 or 65535",
                        what);
     if (size != begin + n)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not as long as its header says", what);
@@ -103,30 +105,33 @@ static tc_status read_plain(png_source *s, uint64_t size, const char *what, wu_p
 
 /* --- both kinds ------------------------------------------------------------------------------ */
 
-/* Reads the header to *head, if samples is NULL; otherwise reads the samples, and checks that *head
- * is the header. Then reads the member to its end to check its CRC. */
+/* Reads a PNG or a plain picture. If samples is NULL, sets *head to its header. Otherwise checks
+ * that its header is *head, and reads the samples. Then reads the member to its end to check its
+ * CRC. */
 static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, void *samples,
                              tc_err *err)
 {
     const wu_archive *const a = wu_unzip_archive(zip);
     const wu_member *const m = &a->members[member];
-    png_source s = { .zip = zip };
+    member_source s = { .zip = zip };
     char what[TC_ERR_MAX];
-    tc_err png_err = { "" };
+    tc_err read_err = { "" };
     snprintf(what, sizeof what, "%s: %s", a->path, m->name);
     wu_unzip_begin(zip, member);
-    const tc_status png =
-        wu_plain_name(m->name) ? read_plain(&s, m->size, what, head, samples, &png_err)
-        : samples == NULL      ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &png_err)
-                          : wu_png_read(read_from_zip, &s, m->size, what, head, samples, &png_err);
-    if (png == TC_OK && samples == NULL && wu_plain_name(m->name))
+    const tc_status got =
+        wu_plain_name(m->name) ? read_pnm(&s, m->size, what, head, samples, &read_err)
+        : samples == NULL      ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &read_err)
+                          : wu_png_read(read_from_zip, &s, m->size, what, head, samples, &read_err);
+    if (got == TC_OK && samples == NULL && wu_plain_name(m->name))
         return TC_OK; /* the CRC is checked when the samples are read */
     if (s.status != TC_OK)
         return tc_fail(err, s.status, "%s", s.err.message);
-    if (png == TC_BAD_INPUT)
+    /* If the picture is invalid, the whole member is read again for its CRC: if that is wrong, too,
+     * the error is that the member is corrupt. */
+    if (got == TC_BAD_INPUT)
         wu_unzip_begin(zip, member);
-    const tc_status status = png == TC_OK || png == TC_BAD_INPUT ? wu_unzip_drain(zip, err) : TC_OK;
-    return status == TC_OK && png != TC_OK ? tc_fail(err, png, "%s", png_err.message) : status;
+    const tc_status status = got == TC_OK || got == TC_BAD_INPUT ? wu_unzip_drain(zip, err) : TC_OK;
+    return status == TC_OK && got != TC_OK ? tc_fail(err, got, "%s", read_err.message) : status;
 }
 
 tc_status wu_member_head(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err)
@@ -140,10 +145,11 @@ tc_status wu_member_begin(wu_unzip *zip, size_t member, wu_png_info *head, tc_er
     const wu_member *const m = &a->members[member];
     unsigned char begin[WU_PNG_HEAD];
     size_t got = 0;
+    /* A PNG that is stored uncompressed is read directly from the archive's file. */
     if (!m->is_deflated && m->compressed > WU_PNG_HEAD)
         return_if_error(tc_read_at(a->fd, a->path, m->data, begin, sizeof begin, &got, err));
     return got == sizeof begin && wu_png_plain_head(begin, m->size, head)
-               ? tc_ask(a->poll, err)
+               ? tc_ask(a->poll, err) /* whether the caller wants to cancel */
                : wu_member_head(zip, member, head, err);
 }
 

@@ -230,9 +230,10 @@ typedef struct result_writer {
     wu_npz_writer *npz;
     const wu_result_source *source;
     const wu_write_progress *written;
-    size_t surveyed;   /* number of items that survey_item has checked */
-    double all, bytes; /* bytes of the items' arrays: of all surveyed items, and of those written; a
-                          compressed byte counts 1 / WU_COPIED */
+    size_t surveyed; /* number of items that survey_item has checked */
+    double all;      /* bytes of the arrays of all items surveyed so far; each compressed byte
+                        counts as 1 / WU_COPIED */
+    double bytes;    /* bytes of the items' arrays that are written so far, counted likewise */
     tc_err *err;
     bool loaded; /* `current` has all arrays of item `index`, and need not be loaded once more */
     size_t index;
@@ -245,12 +246,12 @@ typedef struct result_writer {
 static tc_status refuse_mismatch(const result_writer *r, size_t item, const char *array)
 {
     return tc_fail(r->err, TC_INTERNAL,
-                   "%s: item %s: array %s does not go with those of the other items", r->path,
+                   "%s: item %s: array %s does not match those of the other items", r->path,
                    r->job->items[item].name, array);
 }
 
-/* Loads the arrays of an item to r->current; if `only` is not NULL, at least the array of this
- * name, and the WU_OWN arrays. */
+/* Loads the arrays of an item to r->current. If `only` is not NULL, only the array of this name and
+ * the WU_OWN arrays (those of a single item) need be loaded. */
 static tc_status load_item(result_writer *r, size_t index, const char *only)
 {
     if (r->loaded && r->index == index)
@@ -263,7 +264,7 @@ static tc_status load_item(result_writer *r, size_t index, const char *only)
     return TC_OK;
 }
 
-/* Reports the share of the work that is done. Surveying the items counts for a ninth. */
+/* Reports the share of the work that is done. Surveying the items counts as 1/9, writing as 8/9. */
 static void report_progress(const result_writer *r)
 {
     const double surveyed = (double)r->surveyed / (double)r->job->n_items;
@@ -375,7 +376,7 @@ static tc_status write_once(result_writer *r, const wu_output *once)
 {
     for (size_t i = 0; i < once->n; i++) {
         if (once->arrays[i].kind != WU_ONCE)
-            return tc_fail(r->err, TC_INTERNAL, "%s: array %s is not one of the whole result",
+            return tc_fail(r->err, TC_INTERNAL, "%s: array %s does not belong to the whole result",
                            r->path, once->arrays[i].info.name);
         return_if_error(write_array(r, &once->arrays[i]));
     }

@@ -13,12 +13,12 @@
 
 /* --- the file -------------------------------------------------------------------------------- */
 
-/* Sets file->item_names from the elements of the array item_names. info: the array's type and
- * shape; chars: its data. */
+/* Sets file->item_names from the array item_names. info: the array's type and shape; chars: its
+ * data, info->width UCS-4 characters for each name. */
 static tc_status decode_names(wu_result_file *file, const wu_array_info *info,
                               const uint32_t *chars, tc_err *err)
 {
-    char text[4 * WU_MAX_NAME + 1]; /* the longest UTF-8 of a name */
+    char text[4 * WU_MAX_NAME + 1]; /* UTF-8 has at most 4 bytes for each character */
     file->item_names = calloc((size_t)info->shape[0] + 1, sizeof *file->item_names);
     if (file->item_names == NULL)
         return tc_no_memory(err, info->name);
@@ -48,7 +48,7 @@ static tc_status read_names(wu_result_file *file, tc_err *err)
     return decode_names(file, info, chars, err);
 }
 
-/* Sets file->item_sources, whose strings are those of result.json. */
+/* Sets file->item_sources. The strings are owned by the parsed result.json. */
 static tc_status read_sources(wu_result_file *file, tc_err *err)
 {
     const json_t *const list = json_object_get(wu_npz_json(file->npz), "sources");
@@ -94,7 +94,7 @@ static tc_status measure_axis(const wu_result_file *file, wu_axis *axis, tc_err 
     if (axis->array == NULL)
         return TC_OK;
     if (info == NULL || info->ndim != 2 || info->shape[0] < 1 || info->shape[0] > UINT32_MAX)
-        return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing, or no list of keys",
+        return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing, or is not a list of keys",
                        file->path, axis->array);
     axis->n = (uint32_t)info->shape[0];
     return TC_OK;
@@ -141,7 +141,7 @@ void wu_result_file_close(wu_result_file *file)
 
 /* --- arrays and their declarations ----------------------------------------------------------- */
 
-/* Whether type and shape are those of a picture of this role. */
+/* Whether the array has the type and shape of a picture of this role. */
 static bool is_picture_of(const wu_array_info *info, wu_role role)
 {
     const wu_dtype dtype = role == WU_MAP ? WU_F32 : role == WU_MASK ? WU_U8 : WU_I32;
@@ -199,7 +199,7 @@ tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, con
         return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing", file->path, name);
     *index = (size_t)at;
     if (!matches_declaration(wu_npz_info(file->npz, *index), d))
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has not the type and shape that are declared",
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: does not have the declared type and shape",
                        file->path, name);
     return TC_OK;
 }
@@ -260,8 +260,9 @@ static int axis_of(const char *word)
     return at == NULL || word[1 + strspn(word + 1, "0123456789")] != '\0' ? -1 : (int)(at - "zyx");
 }
 
-/* The factor that converts a value in pixels to micrometres or square micrometres; NaN: unknown.
- * Sets *power: 1 for a length or position, 2 for an area, 0 for other values. spacing: z, y, x. */
+/* Returns the factor that converts a value in pixels to micrometres or square micrometres, or NaN
+ * if there is none. Sets *power to 1 for a length or position, 2 for an area, 0 for other values.
+ * element: index in a row of the array. spacing: z, y, x. */
 static double micrometre_factor(const wu_declared *d, size_t element, const double *spacing,
                                 int *power)
 {
@@ -278,7 +279,7 @@ static double micrometre_factor(const wu_declared *d, size_t element, const doub
         *power = 2;
         return y * x;
     }
-    if (d->n_axes == 0 && pixel && d->unit[0] == 'p') {
+    if (d->n_axes == 0 && pixel && d->unit[0] == 'p') { /* a length in pixels, of any direction */
         *power = 1;
         return y == x ? y : (double)NAN;
     }
@@ -294,15 +295,15 @@ static int power_of(const wu_table *table, const wu_column *c)
     return power;
 }
 
-/* Whether the array is "measure", which is an area in pixels for pictures and a volume for stacks.
- */
+/* Whether the array is "measure": the area of an image's region in pixels, or the volume of a
+ * stack's region in um^3. */
 static bool is_measure(const wu_declared *d)
 {
     return d->unit == NULL && d->title != NULL && strcmp(d->title, "measure") == 0;
 }
 
-/* If the analysis scaled an array's values by the size of a voxel, returns the power of their unit:
- * 1 for um, 2 for um^2, 3 for um^3; else 0. */
+/* If the analysis has scaled an array's values by the size of a voxel, returns the power of their
+ * unit: 1 for um, 2 for um^2, 3 for um^3. Otherwise returns 0. */
 static int scaled_power(const wu_table *table, const wu_declared *d)
 {
     static const char *const units[] = { "um", "um^2", "um^3" };
@@ -335,7 +336,7 @@ static bool is_meaningless(const wu_table *table, const wu_declared *d)
 }
 
 /* Makes the list of columns. The columns of an array are adjacent: first the elements of a row,
- * then the elements that can be converted to micrometres, converted. */
+ * then once more those elements that can be converted to micrometres. */
 static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_err *err)
 {
     const size_t n = table->n_columns, most = file->item_spacing != NULL ? 2 * n : n;
@@ -605,7 +606,7 @@ const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_inf
 
 typedef unsigned __int128 u128;
 
-/* Writes the decimal number digits / 10^decimals, without zeros at its end. */
+/* Writes the decimal number digits / 10^decimals, without zeros at the end of its fraction. */
 static void put_decimal(uint64_t digits, int decimals, bool negative, char *out)
 {
     char text[32] = "";
@@ -624,14 +625,17 @@ static void put_decimal(uint64_t digits, int decimals, bool negative, char *out)
     *out = '\0';
 }
 
-/* Writes the same text as put_shortest, but by integer arithmetic, for numbers that %g writes
- * without an exponent. Returns false for other numbers, and in rare cases that it cannot decide. */
+/* Writes the same text as put_shortest, but by integer arithmetic, which is faster. Returns false,
+ * and writes nothing, for numbers that %g writes with an exponent, for 0 and powers of 2, and if no
+ * decimal is found. is_float: the number is a float, not a double. */
 static bool put_plain(double number, bool is_float, char *out)
 {
     static const double tens[] = { 1e-3, 1e-2, 1e-1, 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,
                                    1e6,  1e7,  1e8,  1e9, 1e10, 1e11, 1e12, 1e13, 1e14 };
     const double size = fabs(number);
-    const int bits = is_float ? 24 : 53;
+    const int bits = is_float ? 24 : 53; /* of the mantissa */
+    /* The number of decimals with which a number from 1e-4 on has 6 or 15 significant digits; it is
+     * reduced below for larger numbers. */
     int power, decimals = (is_float ? 6 : 15) + 3;
     if (!(size < (is_float ? 1e5 : 1e14)) || size < 2e-4) /* excludes 0, too, which may be -0 */
         return false;
@@ -641,8 +645,8 @@ static bool put_plain(double number, bool is_float, char *out)
     }
     for (size_t i = 0; size >= tens[i]; i++)
         decimals--;
-    /* The number is mantissa / 2^shift. A decimal that differs from it by less than half of
-     * 1 / 2^shift is read as the same number. */
+    /* The number is mantissa / 2^shift. A decimal is read as the same number if it differs from it
+     * by less than half of 1 / 2^shift, or by exactly half if the mantissa is even. */
     const uint64_t mantissa = (uint64_t)ldexp(frexp(size, &power), bits);
     const int shift = bits - power;
     u128 ten = 1;
@@ -651,6 +655,7 @@ static bool put_plain(double number, bool is_float, char *out)
         return false;
     for (int i = 0; i < decimals; i++)
         ten *= 10;
+    /* Tries 6, 7, 8 and 9 digits for a float, 15, 16 and 17 for a double. ten: 10^decimals. */
     for (int more = 0; more < (is_float ? 4 : 3); more++, decimals++, ten *= 10) {
         const u128 exact = mantissa * ten, half = (u128)1 << (shift - 1);
         u128 digits = exact >> shift;
@@ -665,8 +670,8 @@ static bool put_plain(double number, bool is_float, char *out)
     return false;
 }
 
-/* Writes the number with the fewest digits that are read as the same number. Begins
- * with 15 digits (6 for floats), since any decimal with that many digits survives conversion to
+/* Writes the number with the fewest digits that are read as the same number. It need not try fewer
+ * than 15 digits (6 for floats): any decimal with that many digits survives the conversion to
  * binary, and %g removes zeros at the end. */
 static void put_shortest(double number, bool is_float, char out[WU_CELL_MAX])
 {

@@ -88,8 +88,9 @@ static bool is_done(const char *unit, const char *result)
     return done;
 }
 
-/* Removes the checkpoint and spool of a run that ended right after its result was written. While
- * texcell is still running, it has locked the spool: then the files stay. */
+/* Removes the checkpoint and the spool (the file of finished items) that a run leaves if it ends
+ * right after its result was written. If texcell is still running, it has locked the spool, and the
+ * files stay. */
 static tc_status remove_spool(const char *place, tc_err *err)
 {
     static const char *const ends[] = { ".npz.checkpoint", ".npz.checkpoint.tmp", ".npz.spool" };
@@ -112,7 +113,8 @@ static tc_status remove_spool(const char *place, tc_err *err)
     return good ? TC_OK : tc_no_memory(err, place);
 }
 
-/* Runs texcell run. If that prints an error message itself, err is set to an empty message. */
+/* Runs the program texcell with its command `run`. If it fails and has printed an error message
+ * itself, err is set to an empty message. */
 static tc_status run_texcell(const run_words *o, const char *unit, const char *result, tc_err *err)
 {
     const char *words[12] = { "texcell", "run", unit, "-o", result, "--replace", "--label-runs" };
@@ -228,8 +230,8 @@ typedef struct other_results {
     char names[200]; /* such as "01_radius=5, result.npz" */
 } other_results;
 
-/* Adds an entry of the folder to o->names if it is another result, or the folder of a variant
- * ("01_KEY=VALUE"). A function for os_list; user: an `other_results`. */
+/* Adds an entry of the folder to o->names if the page does not show it and it is a result, or the
+ * folder of a variant ("01_KEY=VALUE"). A function for os_list; user: an other_results. */
 static int add_other(void *user, const char *name, bool may_be_folder)
 {
     other_results *const o = user;
@@ -320,10 +322,11 @@ static tc_status read_sweep(void *to, const char *text, tc_err *err)
         s->values[s->n++] = at + 1;
     }
     if (s->n == 1)
-        return tc_fail(err, TC_USAGE,
-                       "analyse: --sweep %s: has one value, and compares several: KEY=A,B; one is "
-                       "given by --param %s",
-                       text, text);
+        return tc_fail(
+            err, TC_USAGE,
+            "analyse: --sweep %s: needs several values to compare: KEY=A,B; a single one "
+            "is set by --param %s",
+            text, text);
     return TC_OK;
 }
 

@@ -13,9 +13,9 @@
 enum {
     MAX_SLICES = 36,     /* greatest number of slices of a stack that are drawn side by side */
     SMALL_MAP = 400,     /* maps whose longer side has fewer pixels are enlarged */
-    LONGEST_SIDE = 8192, /* of the picture of a stack's middle planes, in pixels */
+    LONGEST_SIDE = 8192, /* longest side of the picture of a stack's middle planes, in pixels */
     MOST_RATIO =
-        100 /* a voxel's side is drawn at most this many times as long as its shortest side */
+        100 /* no side of a voxel is drawn longer than this multiple of its shortest side */
 };
 
 static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 };
@@ -107,8 +107,8 @@ typedef struct montage {
 } montage;
 
 /* Computes the layout for the part of nx x ny pixels at (x0, y0) of the slices. least: the picture
- * is enlarged if its longer side has fewer pixels; 0: it is not enlarged, and slices have no
- * numbers. */
+ * is enlarged if its longer side has fewer pixels than this; if it is 0, the picture is not
+ * enlarged, and slices have no numbers. */
 static montage make_montage(const drawing *d, uint32_t x0, uint32_t y0, uint32_t nx, uint32_t ny,
                             uint64_t least)
 {
@@ -135,7 +135,7 @@ static uint32_t slice_at(const drawing *d, const montage *m, uint32_t i)
 /* A function that returns the colour of a voxel. user: the argument of draw_montage. */
 typedef wu_rgb (*colour_fn)(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z);
 
-/* Draws all slices with their upper left corner at (left, top). */
+/* Draws the slices side by side; the upper left corner of the first one is at (left, top). */
 static void draw_montage(wu_canvas *canvas, uint64_t left, uint64_t top, const drawing *d,
                          const montage *m, colour_fn colour, const void *user)
 {
@@ -219,7 +219,7 @@ static wu_rgb map_colour(const drawing *d, const void *user, uint32_t x, uint32_
     return wu_colour_map(v->max > v->min ? (value - v->min) / (v->max - v->min) : 0.5);
 }
 
-/* The colour of the item's own picture, without the map. */
+/* The colour of the item's own picture, without the map: a colour_fn, like the functions below. */
 static wu_rgb ground_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     (void)user;
@@ -352,7 +352,8 @@ static bool is_on_outline(const drawing *d, unsigned across, uint32_t x, uint32_
                            (z + 1 < d->nz && label_at(d, x, y, z + 1) != label));
 }
 
-/* The colour of a voxel of labels or a mask in the plane perpendicular to the axis `across`. */
+/* The colour of a voxel of labels or a mask in the plane perpendicular to the axis `across` (as in
+ * is_on_outline). */
 static wu_rgb plane_colour(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t label = label_at(d, x, y, z);
@@ -465,8 +466,9 @@ static void draw_plane(wu_canvas *canvas, const drawing *d, unsigned across, uin
         }
 }
 
-/* Draws the middle planes of a stack side by side, perpendicular to z (x to the right, y down), to
- * y (x, z) and to x (y, z), with the proportions of its voxels. */
+/* Draws three middle planes of a stack side by side, with the proportions of its voxels: the plane
+ * perpendicular to z (x to the right, y down), the one perpendicular to y (x to the right, z down),
+ * and the one perpendicular to x (y to the right, z down). */
 static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
 {
     const double *const um =
@@ -498,8 +500,9 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
  * sign. */
 static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 {
-    return_if_error(d->pixels.nx > 0 ? draw_labels(d, folder, err)
-                                     : draw_slices(d, folder, plain_colour, 0, ".png", err));
+    return_if_error(d->pixels.nx > 0
+                        ? draw_labels(d, folder, err)
+                        : draw_slices(d, folder, plain_colour, 0 /* not enlarged */, ".png", err));
     if (d->pixels.nx > 0)
         return_if_error(draw_slices(d, folder, plain_colour, 0, "+plain.png", err));
     return d->nz > 1 ? draw_planes(d, folder, err) : TC_OK;

@@ -101,21 +101,22 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
     return wu_csv_close(&out, status, err);
 }
 
-/* --- arrays of more axes than a table -------------------------------------------------------- */
+/* --- arrays with too many axes for a table --------------------------------------------------- */
 
-/* An array [item][axis 0]...[last axis] as a table in long format. The entries of the last axis are
- * the columns; there is a row for each item and each combination of entries of the other axes. */
+/* An array [item][axis 0]...[last axis] that is exported as a table in long format. The entries of
+ * the last axis are the columns; there is a row for each item and each combination of entries of
+ * the other axes. Each row begins with key cells, which name the item and these entries. */
 typedef struct long_table {
     const wu_result_file *file;
     const wu_declared *declared;
     const wu_array_info *info;
     size_t index; /* index of the array in the file */
     struct keys {
-        /* The array that describes the entries of the axis by numbers, such as dy, dx. NULL: the
-         * axis itself has words or numbers. */
+        /* The array of role WU_KEYS that describes each entry of the axis by several numbers, such
+         * as dy and dx; NULL if the axis' own words or numbers describe its entries. */
         const wu_declared *declared;
         int32_t *rows;   /* [entries][declared->axes[0].n] the data of this array; owned */
-    } keys[WU_MAX_AXES]; /* the keys of each axis */
+    } keys[WU_MAX_AXES]; /* the descriptions of each axis' entries */
 } long_table;
 
 /* Loads the keys of an axis, if it has any. */
@@ -163,8 +164,8 @@ static void close_long_table(long_table *t)
         free(t->keys[i].rows);
 }
 
-/* Writes the cells of axis i: one cell, or one for each number of its keys. *entry: the index on
- * the axis of the entry to write; if entry is NULL, the titles are written. */
+/* Writes the key cells of axis i: one cell, or one for each number of its keys. *entry: index of
+ * the entry that the cells describe. If entry is NULL, the titles of these cells are written. */
 static void put_axis_cells(const long_table *t, unsigned i, const uint64_t *entry, wu_csv *out)
 {
     const wu_axis *const axis = &t->declared->axes[i];
@@ -192,10 +193,10 @@ static void put_axis_cells(const long_table *t, unsigned i, const uint64_t *entr
 /* Writes the first cells of line `row`: the item, and the entry on each axis except the last. */
 static void put_key_cells(const long_table *t, uint64_t row, wu_csv *out)
 {
-    uint64_t entry[WU_MAX_AXES] = { 0 };
-    for (unsigned i = t->declared->n_axes - 1; i-- > 0; row /= t->declared->axes[i].n)
-        entry[i] = row % t->declared->axes[i].n;
-    wu_export_item(t->file, row, out);
+    uint64_t entry[WU_MAX_AXES] = { 0 }, rest = row;
+    for (unsigned i = t->declared->n_axes - 1; i-- > 0; rest /= t->declared->axes[i].n)
+        entry[i] = rest % t->declared->axes[i].n;
+    wu_export_item(t->file, rest, out); /* the item is the slowest index: what remains of `row` */
     for (unsigned i = 0; i + 1 < t->declared->n_axes; i++)
         put_axis_cells(t, i, &entry[i], out);
 }
@@ -253,7 +254,7 @@ tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const 
     tc_status status = TC_OK;
     if (tables->n > 0 && !marks)
         status = wu_csv_close(&columns, wu_export_columns(tables, folder, &columns, err), err);
-    *written += marks;
+    *written += marks; /* items.csv, which wu_report_marks_csv writes */
     for (size_t i = 0; i < tables->n && status == TC_OK; i++) {
         if (marks && wu_is_items_table(&tables->tables[i]))
             continue;

@@ -19,16 +19,16 @@ enum {
     HEADER = 540,          /* bytes of NIfTI-2's header, which is larger than NIfTI-1's */
     DIMS = 8,              /* numbers in the field dim: the count of axes, and seven lengths */
     GZIP_BUFFER = 1 << 17, /* bytes of zlib's buffer */
-    MOST_PAGES = 1 << 24,  /* slices of all times and channels; files with more are refused */
+    MOST_PAGES = 1 << 24,  /* slices, summed over times and channels; files with more are refused */
     MOST_DEFLATED = 1032   /* the most bytes that one byte of a gzip file can decompress to */
 };
 
 /* The layout of the header in one version of the format. */
 typedef struct nifti_version {
-    size_t size;  /* bytes of the header */
-    uint8_t name; /* the third character of the field magic */
-    /* Offsets of fields in the header, by the names of the specification; type: datatype, slope:
-     * scl_slope. */
+    size_t size;   /* bytes of the header */
+    uint8_t digit; /* the version as a character: the third character of the field magic */
+    /* Offsets of fields in the header. They have the names of the specification, except `type`,
+     * which is datatype, and `slope`, which is scl_slope. */
     size_t magic, dim, type, pixdim, vox_offset, slope, xyzt_units;
     size_t units_size; /* bytes of the field xyzt_units */
     size_t int_bytes;  /* bytes of each integer in dim */
@@ -37,16 +37,38 @@ typedef struct nifti_version {
 
 /* NIfTI-1 and NIfTI-2. */
 static const nifti_version versions[] = {
-    { 348, '1', 344, 40, 70, 76, 108, 112, 123, 1, 2, 4 },
-    { 540, '2', 4, 16, 12, 104, 168, 176, 500, 4, 8, 8 },
+    { .size = 348,
+      .digit = '1',
+      .magic = 344,
+      .dim = 40,
+      .type = 70,
+      .pixdim = 76,
+      .vox_offset = 108,
+      .slope = 112,
+      .xyzt_units = 123,
+      .units_size = 1,
+      .int_bytes = 2,
+      .real_bytes = 4 },
+    { .size = 540,
+      .digit = '2',
+      .magic = 4,
+      .dim = 16,
+      .type = 12,
+      .pixdim = 104,
+      .vox_offset = 168,
+      .slope = 176,
+      .xyzt_units = 500,
+      .units_size = 4,
+      .int_bytes = 8,
+      .real_bytes = 8 },
 };
 
 typedef struct nifti_state {
     const nifti_version *version;
     uint8_t header[HEADER];
-    gzFile stream;    /* decompresses a compressed file; NULL: the file is not compressed */
-    uint64_t at;      /* offset of the next byte in the decompressed stream */
-    uint64_t samples; /* offset of the first sample in the (decompressed) file */
+    gzFile stream;  /* decompresses a compressed file; NULL: the file is not compressed */
+    uint64_t at;    /* offset of the next byte in the decompressed stream */
+    uint64_t start; /* offset of the first sample in the (decompressed) file */
     uint64_t page_bytes, n_pages;
     bool must_fit; /* the header is doubtful: the samples must end at the end of the file */
     bool swapped;  /* the file's byte order is not the host's */
@@ -217,19 +239,22 @@ static tc_status read_head(wu_picture *picture, tc_err *err)
             if (number_at(s, 0, 4) == (int64_t)versions[i].size)
                 s->version = &versions[i];
     }
+    /* Of files that are not compressed, only those that begin with the size of a header come here.
+     */
     if (s->version == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is compressed by gzip, but holds no NIfTI picture",
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: is compressed by gzip, but does not contain a NIfTI picture",
                        picture->path);
     return_if_error(read_bytes(picture, s->header + 4, s->version->size - 4, err));
     const uint8_t *const magic = s->header + s->version->magic;
-    if (magic[0] == 'n' && magic[1] == 'i' && magic[2] == s->version->name)
+    if (magic[0] == 'n' && magic[1] == 'i' && magic[2] == s->version->digit)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: is the header of a NIfTI picture in two files; save it as one .nii",
                        picture->path);
-    return magic[0] == 'n' && magic[1] == '+' && magic[2] == s->version->name
+    return magic[0] == 'n' && magic[1] == '+' && magic[2] == s->version->digit
                ? TC_OK
                : tc_fail(err, TC_BAD_INPUT,
-                         "%s: its header does not say NIfTI (that of an Analyze picture?); "
+                         "%s: its header does not say NIfTI: it may be an Analyze picture; "
                          "save it as one .nii",
                          picture->path);
 }
@@ -277,7 +302,7 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
         return TC_OK;
     if (!isfinite(offset))
         return refuse_header(picture, "has a slope, and an intercept that is no number", err);
-    if (slope < 1 || slope > 1 || offset < 0 || offset > 0) {
+    if (slope < 1 || slope > 1 || offset < 0 || offset > 0) { /* slope != 1 || offset != 0 */
         picture->samples.slope = slope;
         picture->samples.offset = offset;
     }
@@ -311,7 +336,7 @@ static tc_status read_axes(wu_picture *picture, tc_err *err)
     for (int i = 3; i < DIMS; i++) {
         if (dim[i] > MOST_PAGES || s->n_pages * dim[i] > MOST_PAGES)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: more than %d slices of all times and channels are too many",
+                           "%s: has more than %d slices, summed over times and channels",
                            picture->path, MOST_PAGES);
         s->n_pages *= dim[i];
     }
@@ -350,17 +375,18 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     if (!no_start &&
         (!(start >= (double)s->version->size + 4 && start <= 1 << 30) || start != floor(start)))
         return refuse_header(picture, "says that its samples begin where they cannot", err);
-    picture->about.remarks |= no_start ? WU_NO_PLACE : 0;
+    picture->about.remarks |= no_start ? WU_NO_PLACE : 0; /* the samples' place is not stated */
     s->must_fit = s->must_fit || no_start;
-    s->samples = no_start ? s->version->size + 4 : (uint64_t)start;
+    s->start = no_start ? s->version->size + 4 : (uint64_t)start; /* 4 bytes announce extensions */
     s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels *
                     (picture->samples.bits / 8);
-    const uint64_t end = s->samples + s->n_pages * s->page_bytes;
+    const uint64_t end = s->start + s->n_pages * s->page_bytes;
     return_if_error(check_size(picture, end, err));
     return s->must_fit ? check_fit(picture, end, err) : TC_OK;
 }
 
-/* Reads one more byte at the end of the samples: only then zlib verifies the checksum. */
+/* Verifies the checksum of a compressed file, which zlib does when a byte after the last one is
+ * read. */
 static tc_status check_end(const wu_picture *picture, tc_err *err)
 {
     const nifti_state *const s = picture->state;
@@ -375,7 +401,7 @@ static tc_status next_nifti(wu_picture *picture, uint64_t page, void *samples, t
 {
     nifti_state *const s = picture->state;
     const size_t bytes = picture->samples.bits / 8;
-    tc_status status = seek_to(picture, s->samples + page * s->page_bytes, err);
+    tc_status status = seek_to(picture, s->start + page * s->page_bytes, err);
     if (status == TC_OK)
         status = read_bytes(picture, samples, s->page_bytes, err);
     for (size_t i = 0; status == TC_OK && s->swapped && bytes > 1 && i < s->page_bytes; i += bytes)

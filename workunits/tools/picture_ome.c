@@ -13,7 +13,8 @@
 #include "app/base/text.h"
 #include "workunits/tools/picture_tags.h"
 
-/* The limit of all counts: the product of three of them fits into 64 bits. */
+/* The largest value of a count, 2^21 - 1: larger counts are reduced to it, so that the product of
+ * three counts fits into 64 bits. */
 #define MOST UINT64_C(0x1fffff)
 enum { DESCRIPTION = 270 }; /* the TIFF tag ImageDescription */
 enum {
@@ -30,17 +31,18 @@ typedef struct ome_pixels {
     uint64_t nx, ny, c, t, z; /* lengths of the axes */
     char order[4];            /* order of planes, as in wu_metadata */
     double um[3];             /* z, y, x: size of a voxel in micrometres; 0: not recorded */
-    bool sized;               /* the element has a size of pixels, in a unit that may be a length */
+    bool sized;   /* the element states a size of pixels, in a unit that may be a length */
     size_t n_own; /* number of its TiffData elements that name the file being read, or that
                      name no file */
 } ome_pixels;
 
 /* A TiffData element: some planes of a picture, and the file and pages that contain them. */
 typedef struct ome_data {
-    size_t pixels;      /* index of the enclosing Pixels element */
-    uint64_t first[3];  /* c, t, z of the first plane */
-    int64_t ifd, count; /* the first page, and the number of planes; -1: not given */
-    long file;          /* index in ome_text.files, OWN_FILE or NO_FILE */
+    size_t pixels;     /* index of the enclosing Pixels element */
+    uint64_t first[3]; /* c, t, z of the first plane */
+    int64_t ifd;       /* index of the first page in the file; -1: not given */
+    int64_t count;     /* number of planes; -1: not given */
+    long file;         /* index in ome_text.files, OWN_FILE or NO_FILE */
 } ome_data;
 
 /* State of parsing, and what was read. */
@@ -64,13 +66,13 @@ typedef struct ome_text {
     size_t text_length;
     const char *own_name; /* name of the file being read; not owned */
     const char *own_uuid; /* UUID of the file being read, if the XML is in a companion file; not
-                             owned. NULL: it is `uuid` */
+                             owned. NULL: the XML is in the file itself, whose UUID is `uuid` */
     bool calibrated;      /* MetaMorph: the size of pixels is known */
     double prop_um[2];    /* MetaMorph: the size of pixels (y, x), in units of prop_unit */
     double prop_unit;     /* MetaMorph: the unit of this size in micrometres */
-    bool in_modulo;  /* the parser is within a ModuloAlong element, which says that the positions
-                        on an axis are pairs of positions on two axes */
-    uint64_t modulo; /* the length of the second (inner) of these axes */
+    bool in_modulo;  /* the parser is within a ModuloAlong element, which says that an axis combines
+                        two axes, an outer and an inner one */
+    uint64_t modulo; /* the length of the inner axis */
     char modulo_type[24]; /* the name of the inner axis */
 } ome_text;
 
@@ -83,7 +85,8 @@ static const char *local_name(const char *name)
     return colon == NULL ? name : colon + 1;
 }
 
-/* The value of an attribute, or NULL. all: names and values in turn, with a NULL at the end. */
+/* Returns the value of an attribute, or NULL. all: the names and values of all attributes in turn,
+ * followed by NULL. */
 static const char *find_attribute(const XML_Char **all, const char *name)
 {
     for (; *all != NULL; all += 2)
@@ -124,8 +127,8 @@ static void read_order(const char *text, char order[4])
         memcpy(order, "czt", 4);
 }
 
-/* Reads a size, and returns it in micrometres. size, unit: the names of the attributes with the
- * number and with its unit, which is micrometres by default. */
+/* Returns a size in micrometres; 0 if it is missing. size, unit: names of the attributes that have
+ * the number and its unit, which is the micrometre by default. */
 static double size_in(const XML_Char **all, const char *size, const char *unit)
 {
     const char *const number = find_attribute(all, size), *const word = find_attribute(all, unit);
@@ -213,8 +216,8 @@ static void read_prop(ome_text *o, const XML_Char **all)
         o->prop_unit = wu_micrometres(value, strlen(value));
 }
 
-/* Begins a ModuloAlong element. Its attributes give the positions on its axis as a range; without
- * these, each position has a Label element. */
+/* Begins a ModuloAlong element. Its attributes give the positions on the inner axis as a range;
+ * without a range, each position has a Label element. */
 static void begin_modulo(ome_text *o, const XML_Char **all)
 {
     const char *const start = find_attribute(all, "Start"), *const end = find_attribute(all, "End"),
@@ -223,6 +226,7 @@ static void begin_modulo(ome_text *o, const XML_Char **all)
     const double step_length = step == NULL ? 1 : strtod(step, NULL),
                  n = start == NULL || end == NULL
                          ? 0
+                         /* rounded, as the step may be inexact */
                          : floor((strtod(end, NULL) - strtod(start, NULL)) / step_length + 1.5);
     o->in_modulo = true;
     if (n > 1)
@@ -270,8 +274,8 @@ static void XMLCALL add_text(void *user, const XML_Char *text, int n)
             o->text[o->text_length++] = text[i];
 }
 
-/* Returns the index of this file name in o->files, and adds it there if necessary. NO_FILE: no
- * memory. */
+/* Returns the index of this file name in o->files, after adding it there if necessary. Returns
+ * NO_FILE if there is no memory. */
 static long find_file(ome_text *o, const char *name)
 {
     const json_t *const known = json_object_get(o->by_name, name);
@@ -293,8 +297,10 @@ static long find_file(ome_text *o, const char *name)
     return (long)o->n_files++;
 }
 
-/* Sets the file of the last TiffData element from its UUID element: the file being read, if the
- * UUID or the name is its own, or another one. */
+/* Sets the file of the last TiffData element from its UUID element, whose text is a UUID and which
+ * may have a file name: OWN_FILE if the UUID or the name is that of the file being read, else
+ * another file.
+ */
 static void end_uuid(ome_text *o)
 {
     const char *const uuid_read = o->own_uuid != NULL ? o->own_uuid : o->uuid;
@@ -349,8 +355,8 @@ static void free_text(ome_text *o)
     *o = (ome_text){ .parser = NULL };
 }
 
-/* Parses the text. Sets *good: whether it is well-formed, except that other text may follow it.
- * encoding NULL: the encoding that the text declares. */
+/* Parses the text. Sets *good to whether it is well-formed; other text may follow the root element.
+ * encoding: NULL for the encoding that the text declares. */
 static tc_status parse_as(ome_text *o, const char *encoding, const char *text, bool *good,
                           tc_err *err)
 {
@@ -388,8 +394,8 @@ static tc_status parse_text(ome_text *o, const char *text, bool *good, tc_err *e
 
 /* --- other files of the picture -------------------------------------------------------------- */
 
-/* Sets *out to the path of the file `name` in the folder of the picture's file, to be freed by
- * free(); to NULL if the name is empty, begins with a dot or contains a folder. */
+/* Sets *out to the path of the file `name` in the folder of the picture's file, or to NULL if the
+ * name is empty, begins with a dot or contains a folder. *out must be freed by free(). */
 static tc_status neighbour_path(const wu_picture *picture, const char *name, char **out,
                                 tc_err *err)
 {
@@ -427,7 +433,7 @@ static char *load_text(const char *path)
     return text;
 }
 
-/* Reads the OME-XML from the companion file that the text names. Sets *good: whether it was read;
+/* Reads the OME-XML from the companion file that the text names. Sets *good to whether it was read;
  * if not, sets the refusal. */
 static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc_err *err)
 {
@@ -446,19 +452,19 @@ static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc
     if (status == TC_OK && !*good)
         wu_metadata_refuse(
             &picture->metadata,
-            "what its pages are is metadata in another file, %.100s, which %s; put it into "
+            "the metadata about its pages are in another file, %.100s, which %s; put it into "
             "the same folder",
             name,
             path == NULL   ? "is not in the same folder"
             : text == NULL ? "is not there"
-                           : "is no OME-XML");
+                           : "is not OME-XML");
     free(text);
     free(path);
     return status;
 }
 
-/* Sets *chosen to the Pixels element with planes in this file. Returns false if there is none, or
- * more than one. */
+/* Sets *chosen to the index of the Pixels element with planes in this file. Returns false if there
+ * is none, or more than one. */
 static bool choose_pixels(ome_text *o, wu_metadata *metadata, size_t *chosen)
 {
     size_t n = 0;
@@ -478,7 +484,7 @@ static bool choose_pixels(ome_text *o, wu_metadata *metadata, size_t *chosen)
     if (n == 0)
         wu_metadata_refuse(
             metadata,
-            "its OME-XML describes planes in %zu other files, %.80s and so on, and of none in "
+            "its OME-XML describes planes in %zu other files, %.80s and so on, but none in "
             "this one; was it given another name?",
             o->n_files, o->n_files > 0 ? o->files[0] : "");
     metadata->series = n > 0 ? n : 1;
@@ -605,8 +611,8 @@ static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
     return status;
 }
 
-/* Checks that no page of this file is used for two planes; sets a remark if a page is used for
- * none. */
+/* Checks that no page of this file is used for two planes; sets a remark if a page is not used for
+ * any plane. */
 static tc_status check_own_pages(wu_picture *picture, uint64_t n_pages, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
@@ -654,7 +660,7 @@ static tc_status fill_planes(wu_picture *picture, ome_text *o, size_t chosen,
     return status == TC_OK ? name_files(picture, o, err) : status;
 }
 
-/* Fills picture->metadata from OME-XML that was parsed. */
+/* Fills picture->metadata from the parsed OME-XML. */
 static tc_status fill_from_ome(wu_picture *picture, ome_text *o, const wu_tiff_pages *tiff_pages,
                                tc_err *err)
 {
@@ -710,8 +716,8 @@ tc_status wu_metadata_from_xml(wu_picture *picture, const char *text,
     else if (status == TC_OK && !good && (o.is_ome || strstr(text, "OME") != NULL) &&
              tiff_pages->n > 1)
         wu_metadata_refuse(&picture->metadata,
-                           "its OME-XML is cut short or not well-formed, so that nobody knows what "
-                           "its %llu pages are; save it again as OME-TIFF with Fiji",
+                           "its OME-XML is cut short or not well-formed, so that it is not known "
+                           "what its %llu pages are; save it again as OME-TIFF with Fiji",
                            (unsigned long long)tiff_pages->n);
     else if (status == TC_OK && !good)
         picture->about.remarks |= WU_BAD_TEXT;

@@ -9,7 +9,8 @@
 
 #include "workunits/tools/picture_tags.h"
 
-/* The limit of all counts: the product of three of them fits into 64 bits. */
+/* The largest value of a count, 2^21 - 1: larger counts are reduced to it, so that the product of
+ * three counts fits into 64 bits. */
 #define MOST UINT64_C(0x1fffff)
 
 /* --- numbers --------------------------------------------------------------------------------- */
@@ -83,8 +84,9 @@ static double ratio_at(const wu_tags *tags, uint64_t at)
                : 0;
 }
 
-/* Reads the directory's entry at the offset `at`. Sets *number to the number of the tag, and *bytes
- * to the size of its values, or to 0 if they are in the entry itself. */
+/* Reads the entry of the directory (the list of a page's tags) at the offset `at`. Sets *number to
+ * the number of the tag, and *bytes to the size of its values, or to 0 if they are in the entry
+ * itself. */
 static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_tag *out,
                        size_t *bytes)
 {
@@ -173,7 +175,7 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
         !wu_tags_number(tags, tag->at + 4, 4, &size) ||
         !wu_tags_number(tags, tag->at + SCAN, 2, &scan)) {
         wu_metadata_refuse(metadata,
-                           "is an LSM file with a header that is not known: open it in Fiji and "
+                           "is an LSM file with an unknown kind of header: open it in Fiji and "
                            "save it as OME-TIFF");
         return;
     }
@@ -203,8 +205,8 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
             (unsigned)scan);
     if (fseeko(tags->file, 0, SEEK_END) == 0 && ftello(tags->file) > (off_t)UINT32_MAX)
         wu_metadata_refuse(metadata,
-                           "is an LSM file of over 4 GB, which says no longer where its pages "
-                           "are: open it in Fiji and save it as OME-TIFF");
+                           "is an LSM file of over 4 GB, whose offsets of pages are cut to 32 "
+                           "bits: open it in Fiji and save it as OME-TIFF");
 }
 
 /* --- MetaMorph STK --------------------------------------------------------------------------- */
@@ -443,7 +445,8 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
         EACH = 20       /* bytes of the list for each plane */
     };
     wu_metadata *const metadata = &picture->metadata;
-    uint64_t magic, at, n, v[5];
+    uint64_t magic, at, n;
+    uint64_t v[5]; /* a plane's channel, slice, time, position and offset of its directory */
     if (metadata->by == NULL || !wu_tags_number(tags, AT, 4, &magic) || magic != MAGIC ||
         !wu_tags_number(tags, AT + 4, 4, &at) || !wu_tags_number(tags, at, 4, &magic) ||
         magic != LIST || !wu_tags_number(tags, at + 4, 4, &n))
@@ -517,8 +520,8 @@ void wu_metadata_from_slide(wu_metadata *metadata, const char *text, const wu_ta
     if (scanner != NULL)
         wu_metadata_refuse(
             metadata,
-            "is a slide of %s, which is too large as a whole; export the region that "
-            "counts from QuPath, as OME-TIFF",
+            "is a slide of %s, which is too large as a whole; export the region of interest "
+            "from QuPath as OME-TIFF",
             scanner);
 }
 

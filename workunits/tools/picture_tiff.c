@@ -10,7 +10,7 @@
 #include "workunits/tools/picture_tags.h"
 #include "workunits/tools/tiff_open.h"
 
-/* The most bytes that libtiff may allocate at once, and that a tile may have. */
+/* The most bytes that libtiff may allocate at once; also the most bytes of a tile. */
 #define MAX_BLOCK ((tmsize_t)1 << 30)
 enum { MAX_PAGES = 1 << 20 }; /* the most pages of a file */
 /* The longest side, in pixels, of a tile that is larger than the picture: with larger tiles, a file
@@ -47,19 +47,20 @@ typedef struct tiff_state {
     bool planes_follow;    /* only the first plane has a directory; the others follow its samples */
     uint64_t samples_at;   /* if `planes_follow`: offset of the first sample */
     uint64_t plane_bytes;  /* if `planes_follow`: bytes of a plane */
-    unsigned index;        /* the value of a pixel that exceeds the palette; 0: there is none */
+    unsigned index;        /* a palette index in the picture that the palette does not have, or 0 */
     bool decoding;         /* pixels are being decoded: warnings are errors */
     bool damaged;          /* libtiff has reported an error */
     bool no_memory;        /* the reported error is that memory ran out */
-    bool guarded;          /* on_error may jump to `out` */
+    bool guarded;          /* call_guarded is running: on_error may jump to `out` */
     jmp_buf out;
     uint8_t *block; /* buffer for a decoded row or tile */
     char message[300];
 } tiff_state;
 
-/* Keeps the first message: later messages are consequences of the first error. Leaves libtiff by
- * longjmp if memory ran out, as libtiff 4.5 may continue without it, and after damage in pixels, as
- * libtiff would continue with all remaining rows. */
+/* The function that libtiff calls on an error. Keeps the first message: later messages are
+ * consequences of the first error. Leaves libtiff by longjmp in two cases: if memory ran out, since
+ * libtiff 4.5 may go on without the memory, and if pixels are damaged, since libtiff would go on
+ * with all remaining rows. */
 static void on_error(void *user, const char *format, va_list args)
 {
     tiff_state *const state = user;
@@ -72,8 +73,9 @@ static void on_error(void *user, const char *format, va_list args)
         longjmp(state->out, 1);
 }
 
-/* Warnings about tags are common and harmless. A warning while pixels are decoded means that some
- * of them are not from the file, except for the warning about the first version of LZW. */
+/* The function that libtiff calls on a warning. Warnings about tags are common and harmless. A
+ * warning while pixels are decoded is an error: libtiff made up some of the pixels. Only the
+ * warning about the first version of LZW is harmless. */
 static void on_warning(void *user, const char *format, va_list args)
 {
     const tiff_state *const state = user;
@@ -99,8 +101,9 @@ static uint16_t read_tag16(TIFF *tiff, uint32_t tag, uint16_t fallback)
     return value;
 }
 
-/* Whether libtiff has read a directory. status: the return value of the libtiff function. If it is
- * 1 (success), any error was about a tag that libtiff ignored, and is cleared. */
+/* Whether libtiff has read a directory (the tags of a page). status: the return value of the
+ * libtiff function. If it is 1 (success), any error was about a tag that libtiff ignored, and is
+ * cleared. */
 static bool directory_was_read(tiff_state *state, int status)
 {
     if (status == 1 && !state->no_memory)
@@ -150,7 +153,8 @@ static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_
     if (bits > 8 || !wu_tags_find(&tags, TIFFTAG_COLORMAP, &tag) || tag.type != TIFF_SHORT ||
         tag.count < 3 || tag.count % 3 != 0)
         return false;
-    const uint64_t each = tag.count / 3;
+    const uint64_t each =
+        tag.count / 3; /* number of entries: the reds come first, then greens, blues */
     *n = each < 1u << bits ? (unsigned)each : 1u << bits;
     for (unsigned c = 0; c < 3; c++)
         for (unsigned i = 0; i < *n; i++) {
@@ -384,8 +388,9 @@ static bool is_secondary(TIFF *tiff)
     return (type & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK)) != 0;
 }
 
-/* Sets *pointer to the offset of the next directory, which the directory at the offset `at`
- * contains. Returns false if the file ends before it. */
+/* Reads the offset of the next directory to *pointer. It stands after the entries (20 bytes each in
+ * BigTIFF, else 12) of the directory at the offset `at`. Returns false if the file ends before it.
+ */
 static bool read_next_pointer(const wu_tags *tags, uint64_t at, uint64_t *pointer)
 {
     const bool big = tags->big;
@@ -428,8 +433,8 @@ static bool is_last_directory(wu_picture *picture, uint64_t from)
     return metadata->cut || circle;
 }
 
-/* Makes libtiff read the next directory that is not secondary. Sets *found: whether there is one.
- * *number: index of the current directory among all directories; updated. */
+/* Makes libtiff read the next directory that is not secondary. Sets *found to whether there is one.
+ * *number: index of the current directory among all directories of the file; it is updated. */
 static tc_status next_directory(wu_picture *picture, uint32_t *number, bool *found, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -458,7 +463,7 @@ static bool is_alike(const tiff_layout *a, const tiff_layout *b)
            a->out.bits == b->out.bits && a->out.channels == b->out.channels;
 }
 
-/* Whether the page has the size of a copy of the first page reduced to 1/2, 1/4, 1/8, ... */
+/* Whether the page has the size of the first page reduced to 1/2, 1/4, 1/8, ... up to 1/1024. */
 static bool is_copy(const tiff_layout *first, const tiff_layout *page)
 {
     for (uint32_t factor = 2; factor <= 1024; factor *= 2)
@@ -576,8 +581,8 @@ static void read_about(wu_picture *picture)
     float x = 0, y = 0;
     uint32_t n = 0;
     const void *data = NULL;
-    /* The length in micrometres of each unit. The last two (4, 5) are written by tifffile; libtiff
-     * would replace such values by the default. */
+    /* The length in micrometres of each unit. tifffile also writes the units 4 (millimetre) and 5
+     * (micrometre), which libtiff would replace by the default. */
     static const double units[] = { [RESUNIT_INCH] = 25400, [RESUNIT_CENTIMETER] = 1e4, 1e3, 1 };
     enum { UNITS = sizeof units / sizeof units[0] };
     const uint64_t unit = stored_tag(picture, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
@@ -593,9 +598,9 @@ static void read_about(wu_picture *picture)
         picture->about.remarks |= WU_PROFILE;
 }
 
-/* Sets state->planes_follow if the samples of all planes that the metadata describe follow one
- * another, although the file has only one page: its samples must be contiguous and not compressed,
- * and the file long enough. ImageJ and MetaMorph write such files. */
+/* Sets state->planes_follow if the file has a single page (one directory), but contains all planes
+ * that the metadata describe, one after another. The page's samples must be contiguous and not
+ * compressed, and the file must be long enough. ImageJ and MetaMorph write such files. */
 static void find_following_planes(wu_picture *picture)
 {
     tiff_state *state = picture->state;
@@ -785,7 +790,8 @@ static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned s
     }
 }
 
-/* Puts sample i of the row, which has 32 or 64 bits, into the page; alpha is left out. */
+/* Puts sample i of the row, of 32 or 64 bits, into the page, unless it is alpha. pixel: index in
+ * the page; sample: index within the pixel. */
 static void put_wide(const wu_picture *picture, void *page, size_t pixel, unsigned sample,
                      const uint8_t *row, size_t i)
 {
@@ -802,8 +808,9 @@ static void undo_predictor(uint8_t *row, size_t n, unsigned step, unsigned bits)
 {
     for (size_t i = step; i < n; i++) {
         const size_t bytes = bits / 8;
-        uint64_t a = 0, b = 0; /* each sample is in the first bytes: its sum is right in any byte
-                                  order */
+        /* Each sample is in the first bytes of a and b: in either byte order of the host, the first
+         * bytes of a + b are the sum modulo 2^bits. */
+        uint64_t a = 0, b = 0;
         memcpy(&a, row + (i - step) * bytes, bytes);
         memcpy(&b, row + i * bytes, bytes);
         a += b;
@@ -889,8 +896,8 @@ static bool is_wanted(const wu_picture *picture, unsigned plane)
            plane >= channels || plane == picture->want.channel - 1;
 }
 
-/* Decodes the current page. Checks first that rows and tiles, in the sizes that libtiff returns,
- * have all the bytes that the functions above read. */
+/* Decodes the current page. Checks first that the sizes which libtiff states for rows and tiles are
+ * at least as large as what the functions above read of them. */
 static tc_status read_page(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;

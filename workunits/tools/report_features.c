@@ -1,5 +1,5 @@
-/* Writes the texture features of a report's page as a table with a row for each feature, which
- * explains it, since there may be hundreds of them. */
+/* Writes the texture features of a report's page as a table with a row, not a column, for each
+ * feature: there may be hundreds of features, and each row also has an explanation. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,30 +10,31 @@ enum { MOST_IMAGES = 12 }; /* the most images that have a column; the CSV file h
 
 /* The name and the meaning of each feature. */
 static const char *const meanings[][2] = {
-    { "asm", "order: 1 for one grey alone, small for many different pairs (its root is energy)" },
-    { "contrast", "how much neighbours differ, large differences counting most; 0: nothing does" },
-    { "correlation", "how well a grey tells its neighbour's: 1 wholly, 0 not at all" },
+    { "asm", "uniformity: 1 for a single grey, small for many different pairs (energy squared)" },
+    { "contrast", "how much neighbours differ, large differences counting most; 0: all are equal" },
+    { "correlation", "how well a grey predicts its neighbour: 1 fully, 0 not at all" },
     { "variance", "how far greys are spread around their mean" },
     { "idm", "smoothness: 1 where neighbours are equal (inverse difference moment, homogeneity)" },
-    { "sum_average", "how bright it is: the mean of two neighbours' greys added" },
+    { "sum_average", "how bright it is: the mean of the sum of two neighbours' greys" },
     { "sum_variance", "how far the sums of two neighbours are spread" },
     { "sum_entropy", "disorder of the sums of two neighbours" },
-    { "entropy", "disorder: 0 for one grey alone, large where all pairs are as frequent" },
+    { "entropy", "disorder: 0 for a single grey, large where all pairs are equally frequent" },
     { "difference_variance", "how unequal the steps between neighbours are" },
     { "difference_entropy", "disorder of the steps between neighbours" },
-    { "imc1", "how much neighbours tell of each other: 0 nothing, -1 everything" },
-    { "imc2", "how much neighbours tell of each other: 0 nothing, towards 1 everything" },
+    { "imc1", "how much a grey tells about its neighbour: 0 nothing, -1 everything" },
+    { "imc2", "how much a grey tells about its neighbour: 0 nothing, near 1 everything" },
     { "joint_maximum", "share of the most frequent pair of greys" },
     { "joint_average", "how bright it is: the mean grey level of the pairs" },
     { "difference_average", "the mean step between neighbours (dissimilarity)" },
     { "inverse_difference", "smoothness: 1 where neighbours are equal" },
     { "inverse_difference_normalised", "smoothness, whatever the number of levels" },
     { "inverse_difference_moment_normalised", "smoothness, whatever the number of levels" },
-    { "inverse_variance", "many small steps: large where neighbours differ, but little" },
+    { "inverse_variance", "large where many neighbours differ slightly" },
     { "autocorrelation", "how bright, and how fine or coarse: the mean product of neighbours" },
     { "cluster_tendency", "how far pairs gather in groups of like greys" },
     { "cluster_shade", "whether dark (positive) or bright (negative) pairs prevail" },
-    { "cluster_prominence", "how far single pairs lie from the others; small near one grey" },
+    { "cluster_prominence",
+      "how far single pairs lie from the others; small where greys are alike" },
 };
 
 static const char *meaning_of(const char *feature)
@@ -59,8 +60,8 @@ static const wu_declared *features_of(const wu_table *table)
                : NULL;
 }
 
-/* Writes a cell for each axis but the last two (such as grey levels and distance), with the axis'
- * entry that the element belongs to. */
+/* Writes a cell for each axis but the last two (such as grey levels and distance). The cell has the
+ * word or number of the element's entry on this axis. element: index in a row of the array. */
 static void put_entries(wu_page *page, const wu_declared *d, uint64_t element)
 {
     uint64_t at[WU_MAX_AXES];
@@ -141,18 +142,20 @@ bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column
     wu_column_title(table, column, title);
     const wu_axis *const feature = &d->axes[d->n_axes - 2], *const last = feature + 1;
     const char *const name = feature->words[table->columns[column].element / last->n % feature->n];
-    const size_t whole = strlen(title), n = strlen(name),
-                 behind = strlen(last->words[table->columns[column].element % last->n]) + 1,
-                 begin = d->title != NULL ? strlen(d->title) + 1 : 0;
-    if (whole < begin + n + behind)
+    /* The title is PREFIX_KEYS_NAME_STATISTIC: the array's title, the keys ("L32_d01"), the feature
+     * and the statistic. prefix and suffix: lengths of "PREFIX_" and "_STATISTIC". */
+    const size_t length = strlen(title), n = strlen(name),
+                 suffix = strlen(last->words[table->columns[column].element % last->n]) + 1,
+                 prefix = d->title != NULL ? strlen(d->title) + 1 : 0;
+    if (length < prefix + n + suffix)
         return false;
     for (char *at = title; (at = strchr(at, '_')) != NULL;)
         *at = ' ';
     wu_page_text(page, name);
     wu_page_put(page, " <small>");
-    title[whole - behind - n] = '\0';
-    wu_page_text(page, title + begin);
-    wu_page_text(page, title + whole - behind + 1);
+    title[length - suffix - n] = '\0'; /* ends the keys; keeps the blank after them */
+    wu_page_text(page, title + prefix);
+    wu_page_text(page, title + length - suffix + 1);
     wu_page_put(page, "</small>");
     return true;
 }

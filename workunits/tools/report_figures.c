@@ -1,5 +1,6 @@
-/* Writes the pictures of a report's page: each item's own picture as PNG and, over it as SVG, the
- * outlines, points and numbers of what was found, which can be switched off. */
+/* Writes the pictures of a report's page: each item's own picture as PNG and, drawn over it as SVG,
+ * the outlines and numbers of the regions and the points that were found. The reader can hide
+ * these. */
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -15,13 +16,13 @@
 enum {
     MAX_PANELS = 32,   /* the most slices of a stack that are shown */
     SOME_PANELS = 9,   /* the most slices of a stack that are shown if there are many stacks */
-    ALL_PANELS = 64,   /* about how many slices of all stacks together are shown */
+    ALL_PANELS = 64,   /* approximate number of slices that are shown of all stacks together */
     MAX_NUMBERS = 400, /* a figure with more regions shows no numbers: they would be illegible */
     COLOURS = 6,       /* colours of outlines: the classes c0 to c5 of page.css */
     COLOUR_STOPS = 9   /* number of colours between which a colour bar is interpolated */
 };
 
-/* A figure: a slice, or the maximum projection along z. */
+/* A panel: the picture of an image, of a slice, or of the maximum projection of a stack along z. */
 typedef struct panel {
     uint32_t z;
     bool projected;
@@ -56,7 +57,7 @@ static bool has_points(const wu_report *r)
 }
 
 /* Chooses the panels: one for an image; for a stack, evenly spaced slices and, if there are points,
- * a projection. */
+ * the projection as the first panel. */
 static void choose_panels(shown_item *s)
 {
     const size_t room = ALL_PANELS / (s->r->n_items * s->r->n_variants);
@@ -68,7 +69,8 @@ static void choose_panels(shown_item *s)
         s->panels[s->n_panels++].projected = true;
     for (uint32_t i = 0; i < n; i++)
         s->panels[s->n_panels++].z =
-            n == s->nz ? i : (uint32_t)((2 * (uint64_t)i + 1) * s->nz / (2 * (uint64_t)n));
+            n == s->nz ? i /* else the middle of the i-th of n equal parts of the stack */
+                       : (uint32_t)((2 * (uint64_t)i + 1) * s->nz / (2 * (uint64_t)n));
 }
 
 static void choose_step(shown_item *s)
@@ -137,8 +139,8 @@ static void unload_item(shown_item *s)
     free(s->bytes);
 }
 
-/* The index of the voxel that represents pixel `at` of the page where values cannot be averaged:
- * the voxel in the middle of the pixel's square. */
+/* The index of the voxel that pixel `at` of the page shows if values cannot be averaged, as of
+ * labels: the voxel in the middle of the square of voxels that the pixel covers. */
 static size_t voxel_of(const shown_item *s, size_t at, uint32_t z)
 {
     const uint32_t x = (uint32_t)(at % s->sx) * s->step + s->step / 2,
@@ -158,8 +160,8 @@ static tc_status shrink_picture(const shown_item *s, const void *samples, panel 
     return wu_shrink(&s->info, s->step, samples, s->r->page->path, &p->samples, err);
 }
 
-/* Sets the samples of all panels, from the picture that pack kept, or by reading the work unit
- * slice by slice. */
+/* Sets the samples of all panels: takes them from the thumbnail that pack kept, if there is one, or
+ * reads the work unit slice by slice. */
 static tc_status load_panels(shown_item *s, tc_err *err)
 {
     const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
@@ -193,9 +195,9 @@ static tc_status load_panels(shown_item *s, tc_err *err)
     return projected != NULL ? shrink_picture(s, most, projected, err) : TC_OK;
 }
 
-/* Chooses the sample values that are shown as black and white: 0 and 255, or, for 16 bits and for
- * dark pictures of 8 bits, the least sample and the one that 1 in 200 samples exceeds; a note on
- * the page then states both. */
+/* Chooses the sample values that are shown as black and as white. For pictures of 8 bits they are 0
+ * and 255. For pictures of 16 bits, and for dark grey ones of 8 bits, they are the least sample and
+ * a sample that at most 1 in 200 samples exceeds; a note on the page then states both. */
 static tc_status choose_greys(shown_item *s, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy * s->channels;
@@ -229,18 +231,19 @@ static uint8_t byte_of(const shown_item *s, unsigned sample)
     return (uint8_t)(above < 255 ? above : 255);
 }
 
-/* The brightness of pixel `at` of the page; without a picture, a light grey. */
+/* The brightness of pixel `at` of the page; a light grey if the panel has no picture. */
 static uint8_t grey_of(const shown_item *s, const panel *p, size_t at)
 {
+    enum { LIGHT = 214 };
     unsigned sum = 0;
     if (p->samples == NULL)
-        return 214;
+        return LIGHT;
     for (unsigned c = 0; c < s->channels; c++)
         sum += sample_at(s, p->samples, at * s->channels + c);
     return byte_of(s, sum / s->channels);
 }
 
-/* Writes s->bytes as an image of the class `layer`. */
+/* Writes s->bytes as an image element of the CSS class `layer`. */
 static tc_status put_image(shown_item *s, const char *layer, unsigned channels, tc_err *err)
 {
     wu_page *const page = s->r->page;
@@ -293,7 +296,8 @@ static int64_t item_pixel(int64_t at, uint32_t step, uint32_t n)
     return at * step < n ? at * step : n;
 }
 
-/* Continues the path to a corner. A wu_corner function; user: a pen. */
+/* Continues the path to the corner (x, y), in pixels of the page. A wu_corner function; user: a
+ * pen. */
 static void draw_to(void *user, int64_t x, int64_t y)
 {
     pen *const p = user;
@@ -324,18 +328,18 @@ static void put_outline_path(const shown_item *s, const wu_label_grid *g, size_t
 /* Writes each region's number at its centroid, unless there are too many regions. */
 static tc_status put_numbers(const shown_item *s, const wu_label_grid *g, tc_err *err)
 {
-    enum {
-        ROOM = 4 * MAX_NUMBERS
-    }; /* slots of the hash table of regions, which uses open addressing */
+    enum { ROOM = 4 * MAX_NUMBERS }; /* number of entries of the hash table `found` */
+    /* The regions, in a hash table with open addressing. */
     struct {
         uint32_t label;
-        uint64_t x, y, n;
+        uint64_t n;    /* pixels of the region; 0: the entry is unused */
+        uint64_t x, y; /* sums of the pixels' coordinates */
     } *const found = calloc(ROOM, sizeof *found);
-    size_t different = 0;
+    size_t different = 0; /* number of regions found so far */
     if (found == NULL)
         return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; i < (size_t)s->sx * s->sy && different <= MAX_NUMBERS; i++) {
-        size_t at = g->label[i] * (size_t)2654435761u % ROOM;
+        size_t at = g->label[i] * (size_t)2654435761u % ROOM; /* Knuth's multiplicative hash */
         if (g->label[i] == 0)
             continue;
         while (found[at].n > 0 && found[at].label != g->label[i])
@@ -356,7 +360,7 @@ static tc_status put_numbers(const shown_item *s, const wu_label_grid *g, tc_err
     return TC_OK;
 }
 
-/* The index of the table with this name; r->tables->n if there is none. */
+/* Returns the index of the table with this name, or r->tables->n if there is none. */
 static size_t table_named(const wu_report *r, const char *name)
 {
     size_t t = 0;
@@ -368,13 +372,13 @@ static size_t table_named(const wu_report *r, const char *name)
 /* A label picture or a mask that is shown as outlines. */
 typedef struct layer {
     bool labels;    /* a label picture; else a mask of 0 and 1 */
-    size_t table;   /* index of the table whose rows the labels number; r->tables->n: none */
+    size_t table;   /* index of the table that has a row for each label, or r->tables->n */
     uint32_t *grid; /* [n_panels][sy][sx] for each pixel of the page, the label or mask value in the
                        middle of its square; owned */
 } layer;
 
-/* Writes the outlines of panel k, from the top down until its share of the page's bytes is used up.
- */
+/* Writes the outlines of panel k from the top down, until they fill the bytes that are reserved for
+ * them: half of WU_REPORT_BYTES, shared equally by all panels of the page. */
 static tc_status put_outlines(shown_item *s, const layer *l, size_t k, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy;
@@ -391,7 +395,7 @@ static tc_status put_outlines(shown_item *s, const layer *l, size_t k, tc_err *e
     for (bool full = false; i < n && !full; i++)
         if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx))) {
             put_outline_path(s, &g, i);
-            /* tested only sometimes, since ftell is a system call */
+            /* The room is checked after every 64 outlines, since ftell is a system call. */
             full = ++drawn % 64 == 0 && ftell(page->file) - start >= room;
         }
     wu_page_put(page, "</g>");
@@ -416,7 +420,7 @@ static double widest_figure(const shown_item *s)
 }
 
 /* Sets `radii` to the radius with which the analysis searched for points, in pixels along z, y and
- * x; 0: the analysis has no radius. */
+ * x, or to 0 if the analysis has no radius. */
 static void find_radii(const shown_item *s, double radii[3])
 {
     const double radius =
@@ -428,9 +432,9 @@ static void find_radii(const shown_item *s, double radii[3])
         radii[i] = s->head != NULL && s->head->has_spacing ? radius / s->head->spacing[i] : radius;
 }
 
-/* Writes the item's points as circles with the radius of find_radii; in a slice of a stack, as the
- * sections of balls with this radius. Without a radius, the points nearest to the slice are dots.
- */
+/* Writes the item's points as circles with the radius of find_radii or, in a slice of a stack, as
+ * the sections of balls with this radius. If there is no radius, the points within half a slice of
+ * the slice are written as dots. */
 static void put_points(const shown_item *s, const panel *p)
 {
     const wu_report *const r = s->r;
@@ -445,13 +449,14 @@ static void put_points(const shown_item *s, const panel *p)
         wu_page_put(s->r->page, "<g class=points data-t=%zu>", t);
         for (uint64_t i = 0; i < points->n; i++) {
             const double *const at = points->position + i * points->dims;
+            /* away: distance of the point from the slice in slices; off: in radii */
             const double y = at[points->dims - 2], x = at[points->dims - 1],
                          away = p->projected || points->dims < 3 ? 0 : fabs(at[0] - p->z),
                          off = away <= 0.5 ? 0 : away / radii[0];
             if (points->item[i] != (int64_t)s->item ||
                 !(y >= -1 && y <= s->ny && x >= -1 && x <= s->nx) || !(off < 1))
                 continue;
-            const double part = sqrt(1 - off * off);
+            const double part = sqrt(1 - off * off); /* radius of the section in radii */
             wu_page_put(s->r->page,
                         "<ellipse data-k=%" PRIu64
                         " cx=\"%.1f\" cy=\"%.1f\" rx=\"%.1f\" ry=\"%.1f\"/>",
@@ -470,8 +475,8 @@ static double font_size(const shown_item *s)
     return fmax(longer / 32.0, LEAST * s->nx / widest_figure(s));
 }
 
-/* The height, in pixels of the picture, of the strip for the scale bar below the picture; 0: the
- * size of a pixel is not known. */
+/* The height, in pixels of the picture, of the strip below it that has the scale bar; 0 if the size
+ * of a pixel is not known. */
 static double scale_height(const shown_item *s)
 {
     const bool known = s->head != NULL && (s->head->has_spacing || s->head->has_pixel);
@@ -542,7 +547,8 @@ typedef struct layers {
     layer *all;
 } layers;
 
-/* The index of the table whose key column has labels; r->tables->n if there is none. */
+/* Returns the index of the table with a key column, which contains labels, or r->tables->n if there
+ * is none. */
 static size_t table_of_keys(const wu_report *r)
 {
     for (size_t t = 0; t < r->tables->n; t++)
@@ -634,7 +640,8 @@ static tc_status load_rows(const shown_item *s, const layer *l, size_t index, tc
     return wu_npz_stream_end(stream, err);
 }
 
-/* Fills the grid with the labels that wu_report_find_marks kept, and frees the kept ones. */
+/* Fills the grid with the labels that wu_report_find_marks kept as runs of equal labels, and frees
+ * the runs. */
 static void fill_from_kept(wu_outlines *kept, uint32_t *grid)
 {
     for (size_t i = 0; i < kept->n_runs; i++)
@@ -647,7 +654,7 @@ static void fill_from_kept(wu_outlines *kept, uint32_t *grid)
 static tc_status load_layers(const shown_item *s, layers *l, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
-    /* One more for the labels of the work unit. */
+    /* One element more than the declarations, for the labels of the work unit. */
     *l = (layers){ 0, calloc(file->n_declared + 1, sizeof *l->all) };
     if (l->all == NULL)
         return tc_no_memory(err, s->r->page->path);
@@ -696,7 +703,8 @@ static void load_part(void *user, unsigned thread, size_t part)
 
 static tc_status load_parts(shown_item *s, layers *l, tc_err *err)
 {
-    const uint64_t worth_a_thread = 1 << 20, n = (uint64_t)s->nx * s->ny * s->nz;
+    const uint64_t worth_a_thread = 1 << 20, /* voxels; smaller items are loaded by one thread */
+        n = (uint64_t)s->nx * s->ny * s->nz;
     load_call d = { .s = s, .l = l };
     an_pool *pool = NULL;
     const tc_status status =

@@ -1,7 +1,7 @@
-/* Checks whether the objects counted in an image stand out from their surroundings more than noise
- * does, and whether others of their size that stand out were not counted: the mean grey value of a
- * disc at each object, or elsewhere, is compared with that of a ring around it. Also checks whether
- * the image has any edges. */
+/* Finds doubts about a count. Checks whether the counted objects of an image stand out from their
+ * surroundings more than noise does, and whether objects of the same size were missed: compares the
+ * mean grey value of a disc at each object, or elsewhere, with the mean of a ring around the disc.
+ * Also checks whether the image has any edges. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,14 +13,16 @@
 enum {
     LAG = 3,                /* noise is estimated from differences of pixels LAG apart along x */
     MOST_PLACES = 400,      /* the most objects of an image that are measured, evenly chosen */
-    MOST_SAMPLES = 1 << 20, /* about the most differences that are used for the noise */
-    MOST_RADIUS = 20,       /* about the most pixels along a radius: larger discs are subsampled */
+    MOST_SAMPLES = 1 << 20, /* approximate limit of the differences that are used for the noise */
+    MOST_RADIUS = 20,       /* approximate limit of the pixels that are read along a radius: larger
+                               discs are subsampled */
     MOST_IN_TARGET = 5000,  /* the most pixels of a disc and its ring: more than
                                (2 * 1.6 * MOST_RADIUS)^2 */
-    LEAST_COMPARED = 60,    /* the fewest discs on a grid with which is_normal decides */
-    MOST_COMPARED = 1000,   /* about the most discs on the grid of is_normal */
+    LEAST_COMPARED = 60,    /* is_normal needs at least this many discs on its grid */
+    MOST_COMPARED = 1000,   /* approximate limit of the discs on the grid of is_normal */
     LEAST_MISSED = 4,       /* the fewest missed objects that are reported */
-    MISSED = 5, /* missed objects are reported if at least 1 / MISSED as many as counted ones */
+    MISSED_SHARE = 5, /* missed objects are reported if they are at least 1 / MISSED_SHARE of the
+                         number of counted objects */
     MOST_SEARCHED = 1 << 18 /* the most places of an image where missed objects are searched for */
 };
 
@@ -30,7 +32,7 @@ enum {
  * contrast of noise may be more than 5, but is less than sure_contrast. */
 static const double least_contrast = 8, sure_contrast = 100, pi = 3.14159265358979323846;
 /* An object was missed if its contrast is at least clear_contrast, and its difference of disc and
- * ring is at least least_part of the median of the counted objects. */
+ * ring is at least least_part times the median difference of the counted objects. */
 static const double clear_contrast = 15, least_part = 0.05;
 
 /* A region that was counted. */
@@ -72,7 +74,9 @@ static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
      * 0.5 for v = 0. */
     const double part = (quarter - (double)below) / (double)histogram[v],
                  at = v == 0 ? 0.5 * part : v - 0.5 + part;
-    /* 0.3186: the first quartile of |x| for a standard normal x; 0.29: 1 / sqrt(12). */
+    /* 0.3186 is the first quartile of |x| for a standard normal x; sqrt(2): the difference of two
+     * pixels has twice the variance; 0.29 = 1 / sqrt(12) is the deviation of rounding to integers.
+     */
     *noise = fmax(at / (0.3186 * sqrt(2)), 0.29);
     free(histogram);
     return TC_OK;
@@ -90,8 +94,8 @@ typedef struct target {
 } target;
 
 /* Sets `out` for an object of radius r in an image of nx columns: a disc up to 0.8 r, and a ring
- * from 1.2 r to 1.6 r, with at most `most` pixels along a radius, but never more than about
- * MOST_RADIUS. */
+ * from 1.2 r to 1.6 r. The pixels are subsampled to about `most`, at most MOST_RADIUS, along a
+ * radius. */
 static void make_target(uint32_t nx, double radius, int32_t most, target *out)
 {
     const double r = fmax(radius, 1.5), inner = 0.8 * r, from = 1.2 * r,
@@ -113,9 +117,10 @@ static void make_target(uint32_t nx, double radius, int32_t most, target *out)
         }
 }
 
-/* Sets mean to the mean grey values of the disc and of the ring around `at` (y, x) in slice z, and
- * n to the numbers of their pixels that are in the image. Returns false if one of them has no such
- * pixel. */
+/* For the disc (0) and the ring (1) around `at` (y, x) in slice z: sets mean to their mean grey
+ * values, and n to the numbers of their pixels that are in the image. Returns false if n is 0 for
+ * one of them.
+ */
 static bool means_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
                      double mean[2], double n[2])
 {
@@ -142,8 +147,8 @@ static bool means_of(const wu_pixels *px, int64_t z, const double at[2], const t
     return n[0] > 0 && n[1] > 0;
 }
 
-/* The contrast of an object at `at` (y, x) in slice z: see least_contrast. NaN: no pixel of the
- * disc or of the ring is in the image. */
+/* Returns the contrast (defined at least_contrast) of an object at `at` (y, x) in slice z. Returns
+ * NaN if no pixel of the disc, or none of the ring, is in the image. */
 static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
                           double noise)
 {
@@ -153,9 +158,10 @@ static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], co
                : NAN;
 }
 
-/* The ratio of a region's area to its area at half of its contrast: the number of pixels in its box
- * that are on the disc's side of the mean of disc and ring. NaN: the ratio is unknown, or the
- * region is so large that its outline matters little. */
+/* Returns the ratio of a region's area to its area at half of its contrast. The latter is the
+ * number of pixels in the region's box that are closer to the mean of the disc than to the mean of
+ * the ring. Returns NaN if the ratio is unknown, or the box has more than MOST_IN_BOX pixels: the
+ * outline then matters little. */
 static double excess_of(const wu_pixels *px, const double at[2], const region *own, const target *t)
 {
     enum { MOST_IN_BOX = 10000 };
@@ -173,8 +179,8 @@ static double excess_of(const wu_pixels *px, const double at[2], const region *o
     return inside > 0 ? (double)own->area / (double)inside : NAN;
 }
 
-/* The radius, in pixels, of the cells that the analysis searched for in an image; 0: there is none.
- */
+/* Returns the radius, in pixels, of the cells that the analysis searched for in an image, or 0 if
+ * it has no radius. */
 static double radius_of(const wu_report *r, size_t item)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
@@ -186,9 +192,9 @@ static double radius_of(const wu_report *r, size_t item)
     return 0.8 * (head->has_spacing ? radius / head->spacing[2] : radius);
 }
 
-/* Whether the contrasts of discs on a grid all over the image have a normal distribution, as for
- * pure noise, and `typical`, the median contrast of the counted objects, is not an outlier of it.
- * Cells make the distribution skewed, or its tails heavy. */
+/* Whether the contrasts of discs on a grid all over the image have a normal distribution, as those
+ * of pure noise have, and `typical`, the median contrast of the counted objects, is less than 2.5
+ * of its standard deviations. Cells make the distribution skewed, or its tails heavy. */
 static bool is_normal(const wu_pixels *px, double radius, double noise, double typical)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz;
@@ -223,7 +229,8 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
            typical < 2.5 * sqrt(var);
 }
 
-/* Finds the range of grey values in evenly chosen rows. Sets *all: whether these are all rows. */
+/* Finds the range and the median of grey values in evenly chosen rows. Sets *all to whether these
+ * are all rows. */
 static tc_status find_range(const wu_pixels *px, wu_range *out, bool *all, tc_err *err)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz,
@@ -269,8 +276,8 @@ static void find_means(const wu_pixels *px, size_t z, const blocks *b)
         b->mean[i] /= (double)(b->side * b->side);
 }
 
-/* The greatest absolute second difference of neighbouring blocks along x and y. *range: the
- * difference of the greatest and the least mean. */
+/* Returns the greatest absolute second difference of neighbouring blocks along x and y. Sets *range
+ * to the difference of the greatest and the least mean. */
 static double find_steepest(const blocks *b, double *range)
 {
     double lo = b->mean[0], hi = lo, most = 0;
@@ -288,12 +295,13 @@ static double find_steepest(const blocks *b, double *range)
     return most;
 }
 
-/* Sets *smooth: whether the grey values change only gradually, as those of uneven light without any
- * object do: from each block of 1/BLOCKS of the image to the next ones, their slope changes by no
- * more than gradual_share of the range of grey values, and what noise adds. At edges of objects it
- * changes by half of the range and more. *smooth is false if noise hides the difference, or blocks
- * have fewer than LEAST_SIDE pixels along a side. area: objects of less than four blocks cannot be
- * judged. */
+/* Sets *smooth to whether the grey values change only gradually, as those of uneven light without
+ * any object do. The image is divided into blocks whose side is 1/BLOCKS of its shorter side. From
+ * block to block, the slope of the grey values may change by at most gradual_share of their range,
+ * plus what noise adds; at edges of objects it changes by half of the range and more. *smooth is
+ * false if it cannot be judged: if noise hides the difference, if the blocks have fewer than
+ * LEAST_SIDE pixels along a side, or if `area`, the area of an object in pixels, is less than that
+ * of four blocks. */
 static tc_status find_smooth(const wu_pixels *px, double noise, double area, bool *smooth,
                              tc_err *err)
 {
@@ -308,7 +316,8 @@ static tc_status find_smooth(const wu_pixels *px, double noise, double area, boo
     b.mean = malloc(b.ny * b.nx * sizeof *b.mean);
     if (b.mean == NULL)
         return tc_no_memory(err, "edges");
-    /* Five standard deviations of the second difference of three means. */
+    /* Five standard deviations of a second difference, whose variance is 1 + 4 + 1 times that of
+     * the mean of a block. */
     const double of_noise = 5 * noise * sqrt(6) / (double)b.side;
     *smooth = true;
     for (size_t z = 0; z < px->nz && *smooth; z++) {
@@ -331,11 +340,11 @@ typedef struct search {
     int64_t y0, x0, step;
     size_t sy, sx;
     float *contrast; /* [sy * sx] contrast of a disc at each place; 0 where a region is; owned */
-    target disc;     /* for the radius of the regions */
-    target core;     /* for half of this radius */
+    target disc;     /* the disc and ring for the radius of the regions */
+    target core;     /* the disc and ring for half of this radius */
 } search;
 
-/* The difference of the mean grey values of disc and ring, without the division by noise. */
+/* The difference of the mean grey values of disc and ring, in grey values. */
 static double difference_of(const search *s, const double at[2], const target *t)
 {
     return s->sign * contrast_of(s->px, 0, at, t, s->noise) *
@@ -396,9 +405,9 @@ static size_t count_missed(const search *s, double typical)
     return missed;
 }
 
-/* Sets doubt->missed of a picture. regions, points: the regions of all images, and their centres;
- * rows: the number of those in this picture. radius: the median radius of the regions. Of a large
- * picture, only rows in the middle are searched. */
+/* Sets doubt->missed of an image. regions, points: the regions of all images, and their centres;
+ * rows: the number of regions in this image. radius: the median radius of the regions. Of a large
+ * image, only rows in the middle are searched. */
 static tc_status find_missed(const wu_pixels *px, const wu_points *points, const region *regions,
                              size_t item, uint64_t rows, double radius, double noise,
                              wu_count_doubt *doubt, tc_err *err)
@@ -406,7 +415,9 @@ static tc_status find_missed(const wu_pixels *px, const wu_points *points, const
     enum { ALONG_RADIUS = 4 }; /* the most pixels along a radius of these targets */
     search s = { .px = px, .noise = noise, .radius = fmax(radius, 1.5), .sign = 1 };
     double found[MOST_PLACES];
-    size_t n = 0, seen = 0, positive = 0, counted = 0;
+    size_t n = 0, seen = 0,
+           positive = 0; /* positive: number of regions brighter than their rings */
+    size_t counted = 0;  /* number of regions in the rows that are searched */
     make_target(px->nx, radius, ALONG_RADIUS, &s.disc);
     make_target(px->nx, radius / 2, ALONG_RADIUS, &s.core);
     s.step = (int64_t)fmax(s.radius / 2, 1);
@@ -453,12 +464,12 @@ static tc_status find_missed(const wu_pixels *px, const wu_points *points, const
     }
     const size_t missed = n > 0 ? count_missed(&s, found[n / 2]) : 0;
     free(s.contrast);
-    doubt->missed = missed >= LEAST_MISSED && MISSED * missed >= counted ? missed : 0;
+    doubt->missed = missed >= LEAST_MISSED && MISSED_SHARE * missed >= counted ? missed : 0;
     return TC_OK;
 }
 
-/* Whether the parameters let all regions that stand out be counted, except small ones: there are no
- * filters, no mask, and no grey value as the threshold. */
+/* Whether all regions that stand out should have been counted, except small ones: the parameters
+ * have no filters and no grey value as the threshold, and the image has no mask. */
 static bool is_all_counted(const wu_report *r, size_t item)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
@@ -474,9 +485,8 @@ static bool is_all_counted(const wu_report *r, size_t item)
 
 /* --- an image -------------------------------------------------------------------------------- */
 
-/* Sets the doubts about an image. points: the objects of all images; regions: [points->n]
- * the regions of these objects; NULL: the objects have no regions, and radius_of gives their
- * radius. */
+/* Sets the doubts about an image. points: the objects of all images. regions: [points->n] the
+ * regions of these objects, or NULL if they have none; radius_of then gives their radius. */
 static tc_status find_doubts(const wu_report *r, const wu_points *points, const region *regions,
                              size_t item, wu_count_doubt *doubt, tc_err *err)
 {
@@ -520,7 +530,7 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
         radii[n] = radius;
         contrast[n++] = fabs(value);
     }
-    doubt->drawn = drawn > 0 && 2 * drawn < n;
+    doubt->drawn = drawn > 0 && 2 * drawn < n; /* less than half: else all objects look like that */
     if (n == 0)
         return TC_OK;
     qsort(contrast, n, sizeof *contrast, compare_doubles);
@@ -547,7 +557,7 @@ static tc_status find_outline_doubt(const wu_report *r, size_t item, wu_count_do
     return find_smooth(&px, noise, INFINITY, &doubt->smooth, err);
 }
 
-/* Whether the analysis declares a mask: it sought one outline in each image. */
+/* Whether the result declares a mask: the analysis then sought one outline in each image. */
 static bool has_mask(const wu_result_file *file)
 {
     size_t i = 0;
@@ -557,7 +567,7 @@ static bool has_mask(const wu_result_file *file)
 }
 
 /* Loads the centroids of regions as points, and their areas and boxes; out->n is 0 if the table
- * lacks them. out: wu_points_free, *regions: free(), both also after a failure. */
+ * lacks them. Also after a failure, *out must be freed by wu_points_free and *regions by free(). */
 static tc_status load_regions(const wu_report *r, const wu_table *table, wu_points *out,
                               region **regions, tc_err *err)
 {

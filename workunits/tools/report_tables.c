@@ -13,10 +13,11 @@ enum {
     MAX_VALUES = 500000, /* the most values of a table that are written for figures; of a larger
                             table, evenly spaced rows are written */
     LEAST_ROWS = 2,      /* tables with fewer rows have no figures: there is nothing to compare */
-    RANKS = 4            /* number of values of row_rank_of */
+    RANKS = 3,           /* number of values of rank_of */
+    ROW_RANKS = 4        /* number of values of row_rank_of */
 };
 
-/* The array that the column belongs to, as the result declares it. */
+/* The result's declaration of the array that the column belongs to. */
 static const wu_declared *declared_of(const wu_table *table, size_t column)
 {
     return table->arrays[table->columns[column].array].declared;
@@ -46,8 +47,8 @@ static bool has_um(const wu_table *table, const wu_column *column)
 
 /* --- columns --------------------------------------------------------------------------------- */
 
-/* Adds the values of all rows to the spread (least, greatest, number) of each of the first n
- * columns. */
+/* Adds the values of all rows to the spreads (least value, greatest value, number of values) of the
+ * first n columns. */
 static tc_status find_spreads(const wu_report *r, const wu_table *table, size_t n,
                               wu_spread *spreads, tc_err *err)
 {
@@ -55,12 +56,13 @@ static tc_status find_spreads(const wu_report *r, const wu_table *table, size_t 
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
     while (wu_cursor_next(&cursor, &status, err))
         for (size_t c = 0; c < n; c++)
-            wu_spread_look(&spreads[c], wu_cursor_number(&cursor, c), false);
+            wu_spread_look(&spreads[c], wu_cursor_number(&cursor, c), false /* no histogram */);
     return status;
 }
 
-/* Whether a column can be left out: it has no number, or the same number in all of several rows, or
- * 0 in the only row, or it is not used with these pictures or parameters. */
+/* Whether a column can be left out, because one of these applies: the column has no numbers; it has
+ * the same number in all rows, and there are several; it has 0 in the only row; it has no meaning
+ * with these pictures or parameters. rows: number of rows. s: the spread of the column. */
 static bool is_uninformative(const wu_report *r, const wu_table *table, uint64_t rows,
                              size_t column, const wu_spread *s)
 {
@@ -69,9 +71,11 @@ static bool is_uninformative(const wu_report *r, const wu_table *table, uint64_t
         return false;
     if (declared_of(table, column)->role == WU_KEY)
         return false;
+    /* For an image, "measure" of the analysis levelset is a number of pixels, which another column
+     * has, too. */
     if (title != NULL && strcmp(title, "measure") == 0 && !wu_report_has_stacks(r))
         return true;
-    /* With "fill", volume does not use the threshold. */
+    /* With the parameter "fill", the analysis volume does not use the threshold. */
     if (title != NULL && strcmp(title, "threshold") == 0 && wu_report_fills(r))
         return true;
     return s->n == 0 ||
@@ -120,7 +124,7 @@ tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **
     return_if_error(spreads == NULL || all == NULL
                         ? tc_no_memory(err, r->page->path)
                         : find_spreads(r, table, table->n_columns, spreads, err));
-    for (int rank = 0; rank < 3; rank++)
+    for (int rank = 0; rank < RANKS; rank++)
         for (size_t c = 0; c < table->n_columns; c++)
             if (rank_of(table, c) == rank && wu_column_dtype(table, c) != WU_STR &&
                 declared_of(table, c)->role != WU_KEY &&
@@ -162,7 +166,7 @@ static tc_status choose_columns(const wu_report *reports, size_t n_variants, siz
     for (size_t k = 0; k < n_variants; k++)
         return_if_error(
             find_spreads(&reports[k], &reports[k].tables->tables[t], n_columns, spreads, err));
-    for (int rank = 0; rank < (variants ? 1 : RANKS); rank++)
+    for (int rank = 0; rank < (variants ? 1 : ROW_RANKS); rank++)
         for (size_t c = 0; c < n_columns && *n < MAX_COLUMNS; c++)
             if ((variants && c == 0) ||
                 ((variants || row_rank_of(table, c) == rank) &&
@@ -250,8 +254,8 @@ tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err)
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* Whether the tables have a column with each image's source. The source of a single image is in its
- * section. */
+/* Whether the tables have a column with the path of each image's file. If there is a single image,
+ * they have not: the page's section about this image states its path. */
 static bool has_sources(const wu_report *r)
 {
     return r->file->item_sources != NULL && r->file->n_items > 1;
@@ -313,7 +317,9 @@ static void put_row_start(wu_page *page, wu_cursor *cursor)
     wu_page_put(page, "\">");
 }
 
-/* Writes a row. variant: the name of the variant, for the first cell; NULL: no such cell. */
+/* Writes a row. variant: the name of the variant, for the first cell; NULL if the table has no such
+ * cell. The name of an image that the page shows (only the first r->n_items are shown) becomes a
+ * link to its section. */
 static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const size_t *columns,
                     size_t n)
 {

@@ -66,8 +66,9 @@ static bool is_picture_name(const char *name)
     return false;
 }
 
-/* Where the extension of the file name in path[begin, end) begins, ".nii.gz" being one; `end` if it
- * has none. A dot as the first character begins no extension. */
+/* Returns the index at which the extension of the file name path[begin, end) begins, or `end` if
+ * the name has none. ".nii.gz" counts as one extension. A dot as the first character of the name
+ * does not begin an extension. */
 static size_t extension_of(const char *path, size_t begin, size_t end)
 {
     static const char compressed[] = ".nii.gz";
@@ -80,8 +81,8 @@ static size_t extension_of(const char *path, size_t begin, size_t end)
     return dot > begin ? dot : end;
 }
 
-/* Returns the last part of a path, for a file without its extension. Owned by the caller; NULL: no
- * memory. */
+/* Returns the last part of a path: the name of a folder, or of a file without its extension. Owned
+ * by the caller; NULL: no memory. */
 static char *base_name(const char *path, bool is_folder)
 {
     size_t end = strlen(path);
@@ -103,8 +104,8 @@ static char *join_path(const char *folder, const char *name)
     return path;
 }
 
-/* Makes an item's name of a file's: characters that wu_name_ok refuses become '_', and a name that
- * is too long is cut. Returns whether nothing had to be changed. */
+/* Makes the name of an item from that of its file: characters that wu_name_ok refuses become '_',
+ * and a name that is too long is cut. Returns true if the two names are equal. */
 static bool clean_name(const char *base, char name[WU_MAX_NAME + 1])
 {
     size_t n = 0;
@@ -135,9 +136,9 @@ static folded_name fold_case(const char *name)
     return out;
 }
 
-/* Returns the name or, if `taken` has it already, the name with _2, _3, ... appended, and adds it
- * to `taken`, which maps each name in use, in lower case, to the last number tried with it. Owned
- * by the caller; NULL: no memory. */
+/* Makes a unique name: `name` or, if it is in use already, `name` with _2, _3, ... appended. taken:
+ * maps each name in use, in lower case, to the last number that was appended to it; the unique name
+ * is added. Owned by the caller; NULL: no memory. */
 static char *make_name(const char *name, json_t *taken)
 {
     const size_t n = strlen(name);
@@ -163,8 +164,8 @@ static char *make_name(const char *name, json_t *taken)
 
 enum { SOME_NAMES = 3 }; /* how many changed names are printed; the rest are only counted */
 
-/* Sets the names of the items whose file names can be used unchanged. others: also names all items
- * that still have no name, and prints notes about their new names. */
+/* Names the items whose file names can be used unchanged. If `others` is true, also names all items
+ * that still have no name, and prints notes about them. */
 static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_err *err)
 {
     size_t changed = 0;
@@ -199,12 +200,13 @@ static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_er
 static tc_status name_items(wu_sources *all, tc_err *err)
 {
     json_auto_t *taken = json_object();
-    return_if_error(taken == NULL ? tc_no_memory(err, "the list of names")
-                                  : assign_names(all, taken, false, err));
-    return assign_names(all, taken, true, err);
+    return_if_error(taken == NULL
+                        ? tc_no_memory(err, "the list of names")
+                        : assign_names(all, taken, false /* unchanged names only */, err));
+    return assign_names(all, taken, true /* all others */, err);
 }
 
-/* Reads the file given to --names: line i becomes the `called` and `base` of item i. */
+/* Reads the file given to --names: line i becomes the raw_name and the base of item i. */
 static tc_status read_names(wu_sources *all, tc_err *err)
 {
     char line[1024];
@@ -246,6 +248,7 @@ static char *plain_path(const char *path)
             part++;
         const size_t next = part + (path[part] != '\0');
         if (part == 2 && strncmp(path, "..", part) == 0) {
+            /* Removes the last part of `out`, with its '/'. */
             for (n -= n > 0; n > 0 && out[n - 1] != '/'; n--)
                 ;
         } else if (part > 1 || (part == 1 && path[0] != '.')) {
@@ -276,11 +279,13 @@ char *wu_plain_full_path(const char *path, bool follow)
     return plain;
 }
 
-/* Sets the source of each item: its path from the last folder on that all items are in. The part
- * before it, which would disclose folder names of this computer, is left out. */
+/* Sets the source of each item: the end of its path, beginning with the name of the innermost
+ * folder that contains all items. The path before this folder is left out, as it would disclose
+ * names of folders on this computer. */
 static tc_status name_sources(wu_sources *all, tc_err *err)
 {
-    size_t common = 0, n_absolute = 0;
+    size_t common = 0; /* length of the common beginning of all paths; it ends after a '/' */
+    size_t n_absolute = 0;
     bool has_parent = false;
     for (size_t i = 0; i < all->n; i++) {
         n_absolute += os_is_separator(all->items[i].path[0]);
@@ -302,7 +307,7 @@ static tc_status name_sources(wu_sources *all, tc_err *err)
             for (common--; common > 0 && first[common - 1] != '/'; common--)
                 ;
     }
-    if (common > 0) /* the name of the common folder itself stays */
+    if (common > 0) /* the name of the innermost common folder itself is not left out */
         for (common--; common > 0 && all->items[0].source[common - 1] != '/'; common--)
             ;
     for (size_t i = 0; i < all->n; i++) {
@@ -422,9 +427,9 @@ static json_t *read_lines(FILE *file)
     return lines;
 }
 
-/* Moves the pictures that texcell-wu export wrote into the folder (the file WU_EXPORT_LIST lists
- * them) from in->pictures to in->others; but not if the folder has no other pictures and was named
- * on the command line (`named`). */
+/* Moves the pictures that texcell-wu export wrote (they are listed in the folder's file
+ * WU_EXPORT_LIST) from in->pictures to in->others. They stay if the folder has no other pictures
+ * and was named on the command line (`named`). */
 static tc_status leave_out_exported(const char *folder, bool named, listing *in, tc_err *err)
 {
     wu_pages *const all = &in->pictures;
@@ -457,8 +462,9 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
 }
 
 /* If a name of n bytes ends with a word for masks or label pictures, such as "mask", returns the
- * length of this word, else 0. drawn: also finds words for pictures that only show labels, such as
- * "overlay". whole: the name must be the word alone; else the word must follow one of "_-. ". */
+ * length of this word, else 0. drawn: words for pictures in which labels are drawn, such as
+ * "overlay", are found, too. whole: the name must be the word alone; if false, a character of "_-.
+ * " must precede the word. */
 static size_t mask_word_length(const char *name, size_t n, bool drawn, bool whole)
 {
     static const char *const words[] = { "masks",         "mask",         "labels",   "label",
@@ -466,11 +472,8 @@ static size_t mask_word_length(const char *name, size_t n, bool drawn, bool whol
                                          "segmentations", "segmentation", "seg",      "flows",
                                          "outlines",      "outline",      "overlays", "overlay",
                                          "cp_output" };
-    enum {
-        MASKS = 11
-    }; /* the number of words for masks and labels; the other words are for pictures that show
-          labels */
-    for (size_t i = 0; i < (drawn ? sizeof words / sizeof words[0] : MASKS); i++) {
+    enum { N_MASK_WORDS = 11 }; /* the words before "flows"; the others are for drawn labels */
+    for (size_t i = 0; i < (drawn ? sizeof words / sizeof words[0] : N_MASK_WORDS); i++) {
         const size_t m = strlen(words[i]);
         if (n >= m && (n == m) == whole && strncasecmp(name + n - m, words[i], m) == 0 &&
             (whole || strchr("_-. ", name[n - m - 1]) != NULL))
@@ -486,16 +489,17 @@ static size_t mask_word_length(const char *name, size_t n, bool drawn, bool whol
 static size_t masked_length(const char *base, bool drawn)
 {
     static const char cellpose[] = "_cp";
-    const size_t n = strlen(base), m = mask_word_length(base, n, drawn, false),
+    const size_t n = strlen(base), m = mask_word_length(base, n, drawn, false /* not whole */),
                  c = sizeof cellpose - 1;
-    if (m == 0 || n == m + 1)
+    if (m == 0 || n == m + 1) /* the character before the word is the first one */
         return 0;
     const size_t left = n - m - 1;
     return left > c && strncmp(base + left - c, cellpose, c) == 0 ? left - c : left;
 }
 
-/* Removes from in->pictures the files named like the mask or label picture of another file
- * (X_mask.png next to X.png): as pictures of their own they would double the counts. */
+/* Removes from in->pictures the files that are named like the mask or label picture of another file
+ * (X_mask.png next to X.png): if they became items, their objects would be counted a second time.
+ */
 static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *out, tc_err *err)
 {
     wu_pages *const all = &in->pictures;
@@ -533,8 +537,8 @@ static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *ou
     return status;
 }
 
-/* Removes folders of masks from in->folders: "masks" next to pictures or to a folder like "images",
- * and "a_masks" next to "a". */
+/* Removes folders of masks from in->folders: a folder "masks" next to pictures or to a folder with
+ * a name like "images", and a folder "a_masks" next to "a". */
 static tc_status leave_out_mask_folders(listing *in, tc_err *err)
 {
     static const char *const images[] = { "im", "pic", "photo", "raw" };
@@ -549,7 +553,7 @@ static tc_status leave_out_mask_folders(listing *in, tc_err *err)
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
         const char *const name = os_last_part(all->files[i]);
         const size_t part = masked_length(name, true);
-        bool mask = next_to && mask_word_length(name, strlen(name), true, true) > 0;
+        bool mask = next_to && mask_word_length(name, strlen(name), true, true /* whole */) > 0;
         for (size_t k = 0; k < all->n_files && part > 0; k++)
             mask = mask || (strncmp(os_last_part(all->files[k]), name, part) == 0 &&
                             os_last_part(all->files[k])[part] == '\0');
@@ -608,10 +612,10 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
 
 /* --- the order of slices --------------------------------------------------------------------- */
 
-/* Finds the number in a file name that counts slices: the one after a z that begins a word
- * ("a_z01_c2"), with decimals ("z1.5") and, if is_signed, a minus sign; else the last number of the
- * name. The number is name[*at, *at + *n); *n is 0 if there is none. Returns whether it follows a
- * z. */
+/* Finds the number of the slice in a file name: the number after a z that begins a word
+ * ("a_z01_c2"), which may have decimals ("z1.5") and, if is_signed, a minus sign; if there is no
+ * such z, the last number of the name. The number is name[*at, *at + *n); *n is 0 if there is none.
+ * Returns whether it follows a z. */
 static bool find_number(const char *name, size_t length, bool is_signed, size_t *at, size_t *n)
 {
     static const char digits[] = "0123456789";
@@ -646,7 +650,7 @@ typedef struct slice {
 static slice read_slice(char *path, bool is_signed)
 {
     slice s = { .path = path, .name = os_last_part(path) };
-    double unit = 0;
+    double unit = 0; /* 10 to the power of the number of decimals; 0 before the decimal point */
     s.length = extension_of(s.name, 0, strlen(s.name));
     s.follows_z = find_number(s.name, s.length, is_signed, &s.at, &s.n);
     for (size_t i = s.at; i < s.at + s.n; i++) {
@@ -659,8 +663,8 @@ static slice read_slice(char *path, bool is_signed)
     return s;
 }
 
-/* Whether a '-' between a z and its number is a minus sign. It is one if only some names have it.
- */
+/* Whether a '-' between a z and its number is a minus sign. It is one if some names have a '-'
+ * there and others do not. */
 static bool are_signed(const wu_pages *pictures)
 {
     bool signed_too = false, without = false;
@@ -684,10 +688,11 @@ static void note_missing(const char *folder, const slice *slices, size_t n)
 {
     enum { FEW = 3 }; /* the most missing numbers that are printed */
     char text[120] = "";
-    double step = 0, missing = 0;
+    double step = 0; /* the least difference of successive numbers */
+    double missing = 0;
     for (size_t i = 1; i < n; i++) {
-        const double more = slices[i].value - slices[i - 1].value;
-        step = more > 0 && (step == 0 || more < step) ? more : step;
+        const double difference = slices[i].value - slices[i - 1].value;
+        step = difference > 0 && (step == 0 || difference < step) ? difference : step;
     }
     for (size_t i = 1; i < n && step > 0; i++) {
         const double steps = (slices[i].value - slices[i - 1].value) / step;
@@ -706,8 +711,8 @@ static void note_missing(const char *folder, const slice *slices, size_t n)
                    missing > 1 ? "slices are" : "a slice is", text);
 }
 
-/* Sorts the slices by their numbers, if their names differ only in the number. noted: the folder to
- * name in a note about missing numbers; NULL: no note. */
+/* Sorts the slices by their numbers, if their names differ only in the number. noted: the folder
+ * that a note about missing numbers names, or NULL if no note is to be printed. */
 static tc_status order_slices(wu_pages *pictures, const char *noted, tc_err *err)
 {
     const size_t n = pictures->n_files;
@@ -733,8 +738,8 @@ static tc_status order_slices(wu_pages *pictures, const char *noted, tc_err *err
     return TC_OK;
 }
 
-/* Sets pages->files to the pictures in a folder, as slices in their order. TC_BAD_INPUT if it has
- * none. */
+/* Sets pages->files to the pictures in a folder, sorted as slices. TC_BAD_INPUT: the folder has no
+ * pictures. */
 static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
 {
     TC_AUTO(free_listing) listing in;
@@ -768,12 +773,12 @@ static tc_status add_parts(json_t *parts, const wu_picture *picture, tc_err *err
     return TC_OK;
 }
 
-/* Reads the header of each file and checks that together they can be one item; sets pages->info and
- * pages->about. slices: each file must have a single page. exact: JPEG files are refused, as their
- * values are not exact. parts: see add_parts. */
+/* Reads the headers of all files, checks that together the files can be one item, and sets
+ * pages->info and pages->about. slices: each file must have a single page. exact: JPEG files are
+ * refused, as their values are not exact. parts: as for add_parts. */
 static tc_status inspect_files(wu_pages *pages, bool slices, bool exact, json_t *parts, tc_err *err)
 {
-    pages->want.alone = slices;
+    pages->want.alone = slices; /* an OME-TIFF that is a slice stands for itself */
     for (size_t i = 0; i < pages->n_files; i++) {
         const char *path = pages->files[i];
         wu_picture *picture = NULL;
@@ -857,10 +862,9 @@ typedef struct finder {
     size_t n_repeated;   /* how often a path in `found_paths` was given once more */
 } finder;
 
-/* Adds the path of a picture or stack to f->found_paths. Sets *repeated: whether the picture is an
- * item already, by this or another path; always false with --names, which names each item that is
- * given.
- */
+/* Adds the path of a picture or stack to f->found_paths. Sets *repeated to whether the picture is
+ * an item already, by this or another path. With --names, which has a line for each item that is
+ * given, *repeated is always false. */
 static tc_status check_repeated(finder *f, const char *path, bool *repeated, tc_err *err)
 {
     TC_AUTOFREE char *const full = os_full_path(path);
@@ -888,7 +892,7 @@ static tc_status add_item(finder *f, const char *path, char *key, bool folder, w
     tc_status status = new.base == NULL || new.path == NULL ? tc_no_memory(err, "an item") : TC_OK;
     if (status == TC_OK && out->n >= WU_MAX_ITEMS)
         status = tc_fail(err, TC_BAD_INPUT, "%s: more than %u items", path, WU_MAX_ITEMS);
-    if (status == TC_OK && (out->n & (out->n - 1)) == 0) {
+    if (status == TC_OK && (out->n & (out->n - 1)) == 0) { /* as in add_file */
         wu_source *bigger = realloc(out->items, (out->n == 0 ? 1 : 2 * out->n) * sizeof *bigger);
         if (bigger == NULL)
             status = tc_no_memory(err, "the list of items");
@@ -916,8 +920,8 @@ static char *name_time(const char *name, unsigned long time, unsigned long n_tim
     return out;
 }
 
-/* Restricts the item to one time of its file, counted from 1. key: the base of the file (make_key).
- */
+/* Restricts the item to one time of its file. time: counted from 1. key: the base of the file
+ * (make_key). */
 static tc_status select_time(wu_source *item, const char *key, unsigned long time, tc_err *err)
 {
     char *const name = base_name(item->path, false);
@@ -1145,7 +1149,8 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
     return status;
 }
 
-/* Adds the pictures of a folder as one stack, or as one for each series. */
+/* Adds the pictures of a folder as one stack or, if there are several series, as one stack for each
+ * series. */
 static tc_status add_stacks(finder *f, const char *input, const char *folder, wu_pages *pictures,
                             tc_err *err)
 {
@@ -1166,8 +1171,9 @@ static tc_status add_stacks(finder *f, const char *input, const char *folder, wu
                : add_stack(f, folder, make_key(input, folder, true), pictures, err);
 }
 
-/* Adds the pictures of a folder within the input, or with f->stacks its stacks; with f->recursive
- * also those of the folders in it. */
+/* Adds the pictures of a folder or, with f->stacks, its stacks as items; with f->recursive, also
+ * those of the folders in it. input: the path on the command line; folder: this path or a folder in
+ * it. */
 static tc_status add_folder(finder *f, const char *input, const char *folder, tc_err *err)
 {
     TC_AUTO(free_listing) listing in;
@@ -1225,8 +1231,8 @@ typedef struct mask_folder {
                        and X_mask.png */
 } mask_folder;
 
-/* Adds to the key's list in masks->by_key the index of the file that is appended to masks->files
- * next. _nocheck: file names need not be UTF-8. */
+/* Adds to the key's list in masks->by_key the index that the next file in masks->files will have.
+ * _nocheck is used since file names need not be UTF-8. */
 static tc_status index_mask(mask_folder *masks, const char *key, tc_err *err)
 {
     json_t *list = json_object_get(masks->by_key, key);
@@ -1260,8 +1266,8 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
     return status;
 }
 
-/* Returns the file that masks->by_key lists for the item, or NULL. If it lists several, the item's
- * own picture is ignored. Sets *other to a second such file, or NULL. */
+/* Returns the file that masks->by_key lists for the item, or NULL. If there are several files, the
+ * item's own picture is not one of them. Sets *other to a second file, or NULL. */
 static const char *look_up(const mask_folder *masks, const wu_source *item, const char **other)
 {
     const json_t *const list = json_object_get(masks->by_key, item->base), *index;
@@ -1280,15 +1286,15 @@ static const char *look_up(const mask_folder *masks, const wu_source *item, cons
     return found != NULL ? found : own;
 }
 
-/* Returns TC_BAD_INPUT: no mask was found. The message says what was looked for and names a file of
- * the folder, if possible one whose name begins with the item's base. */
+/* Returns TC_BAD_INPUT, since no mask was found. The message says which names were looked for, and
+ * names a file of the folder, if possible one whose name begins with the item's base. */
 static tc_status refuse_missing(const mask_folder *masks, const wu_source *item, tc_err *err)
 {
     const char *const word = kind_word(masks->kind), *const base = os_last_part(item->base),
                       *const end = masks->kind == WU_KIND_LABELS ? "_labels" : "_mask";
     const size_t n = masks->files.n_files;
     char rename[160] = "";
-    size_t like = 0;
+    size_t like = 0; /* index of the file whose name begins so; n if there is none */
     for (bool is_like = false; like < n && !is_like; like += !is_like) {
         TC_AUTOFREE char *const key = make_key(masks->path, masks->files.files[like], false);
         is_like = key != NULL && strncmp(key, item->base, strlen(item->base)) == 0 &&
@@ -1304,8 +1310,8 @@ static tc_status refuse_missing(const mask_folder *masks, const wu_source *item,
                    n > 1 && like == n ? ", ..." : "", rename);
 }
 
-/* Finds the files of an item's mask or labels. Sets *slices: whether each slice is a file.
- * only_item: there is no other item, so the folder itself may hold the slices. */
+/* Finds the files of an item's mask or labels. Sets *slices to whether each slice is a file of its
+ * own. only_item: there is no other item, so the slices may be in the folder itself. */
 static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_item, bool *slices,
                            tc_err *err)
 {
@@ -1343,7 +1349,7 @@ static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_e
     return TC_OK;
 }
 
-/* Checks that no two items have the same base: masks and labels are found by it. */
+/* Checks that no two items have the same base, by which masks and labels are found. */
 static tc_status check_bases(const wu_sources *all, wu_kind kind, tc_err *err)
 {
     json_auto_t *seen = json_object();

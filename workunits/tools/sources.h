@@ -32,8 +32,8 @@ typedef struct wu_source {
     char *base; /* the item's path within the input folder, without extension: the files of masks
                    and labels are found by it */
     bool is_stack, is_folder; /* is_folder: `path` is a folder, and each slice is a file in it */
-    double um[3]; /* z, y, x: size of a voxel in micrometres; x 0: the size is not known; z 0: the
-                     item is not a stack */
+    double um[3]; /* size of a voxel (z, y, x) in micrometres. um[2] is 0 if the size is not known,
+                     um[0] is 0 if the item is not a stack */
     wu_pages pages;
     wu_pages mask;           /* n_files 0: the item has no mask */
     const wu_colour *colour; /* how colours are converted to grey (not owned); NULL: they are not */
@@ -88,7 +88,8 @@ tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err);
  * that it ends with the item's source. follow: symbolic links are resolved. Owned by the caller;
  * NULL: no memory. */
 char *wu_plain_full_path(const char *path, bool follow);
-/* Moves the items with a fault behind those without, and subtracts their number from n. */
+/* Moves the items that have a fault to the end of the list, and adds their number to n_left_out
+ * instead of n. */
 void wu_sources_leave_out(wu_sources *sources);
 
 /* Compares names by the values of the numbers in them: "a2" is less than "a10". Returns <0, 0 or >0

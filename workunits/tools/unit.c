@@ -153,14 +153,14 @@ typedef struct strip {
     char name[MAX_MEMBER];
     wu_png_info png;
     unsigned char *pixels; /* the first of the strip's rows in the page (not owned) */
-    unsigned char *copy;   /* the PNG file, n_copy bytes, that the page was read from, if it can be
-                              the   member unchanged; owned; or NULL */
+    unsigned char *copy; /* [n_copy] the PNG file that the page was read from, if it can become the
+                            member unchanged, else NULL; owned */
     size_t n_copy;
     size_t page; /* index of the strip's page in unit_writer.pages */
 } strip;
 
-/* How a page of several strips is compressed. It is chosen once for all strips, since trying takes
- * time. */
+/* How hard the PNGs of a page of several strips are compressed. This effort is chosen once for all
+ * strips of the page, since trying takes time. */
 typedef struct page_effort {
     wu_png_info png; /* size and type of the whole page; width 0: the page is a single strip */
     wu_png_effort effort;
@@ -170,8 +170,8 @@ typedef struct page_effort {
 
 /* The PNG that a thread has made from a strip. */
 typedef struct encoded_strip {
-    unsigned char *bytes; /* n bytes; room: bytes that are allocated */
-    size_t n, room;
+    unsigned char *bytes; /* [n]; owned */
+    size_t n, room;       /* room: number of allocated bytes */
     tc_status status;
     tc_err err;
 } encoded_strip;
@@ -198,12 +198,12 @@ typedef struct unit_writer {
     size_t most_pages, n_pages, bytes; /* bytes: total size of the pages that wait */
     strip *strips;          /* [n_strips] strips of the pages that wait, in the order of writing */
     size_t n_strips, room;  /* room: elements of `strips` that are allocated */
-    encoded_strip *encoded; /* [most_encoded] PNGs of strips `at`, at + 1, ... */
+    encoded_strip *encoded; /* [most_encoded] PNGs of the strips from index `at` on */
     size_t most_encoded, at;
     tc_err *err;
 } unit_writer;
 
-/* Appends bytes of a PNG to an `encoded` (user). A wu_write_fn for wu_png_write. Returns -1 if
+/* Appends bytes of a PNG to an encoded_strip (user). A wu_write_fn for wu_png_write. Returns -1 if
  * there is no memory. */
 static int keep_bytes(void *user, const void *data, size_t n)
 {
@@ -321,9 +321,9 @@ static tc_status write_batch(unit_writer *w)
     return status;
 }
 
-/* Adds page z of the item, which was read into w->pages[w->n_pages], to the waiting pages; writes
- * these when enough pages wait. reader: NULL, or the page's reader, whose `encoded` may be the page
- * as a PNG. */
+/* Adds page z of the item, which was read into w->pages[w->n_pages], to the waiting pages. Writes
+ * all waiting pages when there are enough of them. reader: the page's reader, whose `encoded` may
+ * be the page as a PNG; or NULL. */
 static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z,
                           const wu_picture_info *info, wu_page_reader *reader)
 {
@@ -434,9 +434,9 @@ static void read_ahead(void *user, unsigned thread, size_t part)
     a->status = read_page(w, &a->reader, &w->pages[w->n_pages + part], &a->info, &a->err);
 }
 
-/* The number of items from the i-th on that can be read at the same time: images without mask and
- * labels, as many as there are free page buffers. 1 if together they are too small to be worth
- * starting threads. */
+/* Returns how many items from the i-th on are read at the same time: images without mask and
+ * labels, as many as there are free page buffers. Returns 1 if together they are too small to be
+ * worth starting threads. */
 static size_t count_ahead(const unit_writer *w, size_t i)
 {
     const size_t worth_a_thread = 1 << 20;
@@ -529,9 +529,10 @@ static tc_status write_job(unit_writer *w)
         return tc_no_memory(w->err, "job.json");
     const size_t n = strlen(text);
     if (n >= WU_MAX_JSON)
-        return tc_fail(w->err, TC_BAD_INPUT,
-                       "%s: job.json would have %zu bytes, %llu are the limit; use --split",
-                       w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
+        return tc_fail(
+            w->err, TC_BAD_INPUT,
+            "%s: job.json would have %zu bytes, more than the limit of %llu; use --split",
+            w->unit->shown, n + 1, (unsigned long long)WU_MAX_JSON);
     return_if_error(wu_zip_begin(w->zip, "job.json", true, n + 1, w->err));
     return_if_error(wu_zip_write(w->zip, text, n, w->err));
     return_if_error(wu_zip_write(w->zip, "\n", 1, w->err));
