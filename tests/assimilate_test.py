@@ -452,7 +452,7 @@ def test_unknown_analysis():
     change("x.sqlite", "DROP TABLE failed; CREATE VIEW failed AS SELECT name, 1 AS wu_id, 2 AS "
            "batch, 3 AS error_mask, 4 AS reasons, 5 AS stored FROM pragma_database_list")
     r = assimilate("export", "--db", path("x.sqlite"), "-o", path("x_out"))
-    ok(r.returncode == 3 and "failed is no table" in r.stderr,
+    ok(r.returncode == 3 and "failed is not a table" in r.stderr,
        "export: a foreign view cannot read other files", r.stderr)
 
 
@@ -462,9 +462,9 @@ def test_views():
     endless = ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS wu_id, "
                "'n' AS name, 1 AS batch, 1 AS error_mask, 'r' AS reasons, 's' AS stored FROM c")
     for change, text in (("DROP TABLE failed; CREATE VIEW failed AS " + endless,
-                          "failed is no table"),
+                          "failed is not a table"),
                          ("DROP TABLE aliases; CREATE VIEW Aliases AS " + endless,
-                          "liases is no table")):
+                          "liases is not a table")):
         shutil.copy(path("a.sqlite"), path("views.sqlite"))
         with contextlib.closing(sqlite3.connect(path("views.sqlite"))) as db:
             db.executescript(change)

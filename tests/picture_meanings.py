@@ -551,7 +551,7 @@ def test_tags():
                   "but it has 6 pages")
     check_refused("LSM of x and z", lsm("x.lsm", flat(1, 2), z=2, scan=1), "not of x and y")
     check_refused("LSM of several positions", lsm("x.lsm", flat(1, 2), places=2), "places")
-    check_refused("LSM of another kind", lsm("x.lsm", flat(1, 2), z=2, magic=5), "not known")
+    check_refused("LSM of another kind", lsm("x.lsm", flat(1, 2), z=2, magic=5), "unknown kind of header")
 
     check_two_channels("FluoView", put("fv.tif", files.fluoview(flat(10, 20, 30, 200, 201, 202))))
 

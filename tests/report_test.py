@@ -927,7 +927,7 @@ def test_sweep():
                                  (["--sweep", "=1"], 1, "must be KEY=A,B"),
                                  (["--sweep", "a=1,2", "--sweep", "b=1,2", "--sweep", "c=1,2"], 1,
                                   "two parameters"),
-                                 (["--sweep", "threshold=9"], 1, "has one value"),
+                                 (["--sweep", "threshold=9"], 1, "needs several values"),
                                  (["--analysis", "glcm"], 1,
                                   "there is --analysis cellcount already"),
                                  (["--sweep",

@@ -1091,7 +1091,7 @@ def test_um_parameters():
     close, far = (write_png(n, GREY, 8, 0, [(b"pHYs", struct.pack(">IIB", p, p, 1))])
                   for n, p in (("s_near.png", 5000000), ("s_far.png", 2500000)))
     for args, why in (([flat], "does not say how large a pixel is"),
-                      (["--spacing", "0.5,0.25", flat], "not as long along all axes"),
+                      (["--spacing", "0.5,0.25", flat], "different lengths along the axes"),
                       ([close, far], "work units of their own"),
                       (["--param", "radius=12um2", "--spacing", "1,1", flat],
                        "it is a length: 12um"),
@@ -2006,7 +2006,7 @@ def test_output():
     r = pack(path("det") + "/no/such/x.zip", path("g8.png"))
     ok(r.returncode == 3, "an output in a folder that does not exist: exit code 3", r.stderr)
     r = wu("analyse", "--analysis", "glcm", path("g8.png"), "-o", path("p.json"))
-    ok(r.returncode == 3 and "p.json: is there and is not a folder" in r.stderr,
+    ok(r.returncode == 3 and "p.json: exists and is not a folder" in r.stderr,
        "analyse refuses a file as output folder", r.stderr)
     for absent in ("absent", "absent/", "absent/x.png", "p.json/x.png"):
         for option in ([], [path("g8.png"), "--mask"], [path("g8.png"), "--labels"], ["--stack"]):
@@ -2315,7 +2315,7 @@ def test_show_export():
     ok(r.returncode == 2 and "not the work unit" in r.stderr,
        "another work unit's pictures are refused", r.stderr)
     r = wu("export", "--pictures", result, "-o", path("g8.png"))
-    ok(r.returncode == 3 and "is there and is not a folder" in r.stderr,
+    ok(r.returncode == 3 and "exists and is not a folder" in r.stderr,
        "export refuses a file as output folder",
        r.stderr)
     check_drawing(overlay_folder, arrays, unit)

@@ -56,11 +56,13 @@ static tc_status same_json(const comparison *c, tc_err *err)
         if (!wu_json_same(value, json_object_get(b, key)))
             return tc_fail(err, TC_NO_MATCH, "%s: \"%s\" differs", WU_RESULT_JSON,
                            wu_quote(key).text);
-    return tc_fail(err, TC_NO_MATCH, "%s: one has keys that the other has not", WU_RESULT_JSON);
+    return tc_fail(err, TC_NO_MATCH, "%s: one has keys that the other does not have",
+                   WU_RESULT_JSON);
 }
 
 /* Prints the differing elements of a block. first: index of the block's first element; size: bytes
- * of an element. With `quiet` nothing is printed, and the comparison ends at once. */
+ * of an element. If c->quiet is set, prints nothing, and makes the comparison end as if VAL_SHOWN
+ * differences had been printed. */
 static void show_differences(comparison *c, const wu_array_info *info, uint64_t first, size_t bytes,
                              size_t size)
 {

@@ -17,8 +17,8 @@ void val_names_free(val_names *names)
 
 /* --- the item of a table's row ---------------------------------------------------------------- */
 
-/* Returns the declaration of an array that is a column of a table; NULL: it is not declared, or not
- * part of a table. */
+/* Returns the declaration of an array that is a column of a table, or NULL if the array is not
+ * declared or not part of a table. */
 static const wu_declared *declared_of(const val_names *n, const char *array)
 {
     for (size_t i = 0; i < n->file.n_declared; i++) {
@@ -42,7 +42,8 @@ static const char *item_column(const val_names *n, const wu_declared *d)
     return NULL;
 }
 
-/* Returns the element `row` of an int64 array; VAL_NO_ITEM: there is none, or it is negative. */
+/* Returns the element `row` of the int64 array `column`, or VAL_NO_ITEM if there is none or it is
+ * negative. */
 static uint64_t element_of(const val_names *n, const char *column, uint64_t row)
 {
     const long at = wu_npz_find(n->file.npz, column);

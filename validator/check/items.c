@@ -8,7 +8,8 @@
 
 #include "workunits/format/json_text.h"
 
-/* An array with rows of all items, read from its start to its end. */
+/* An array that has the rows of all items, one item after the other, and is read once from its
+ * start to its end. */
 typedef struct row_array {
     size_t index; /* index of the array in the NPZ */
     wu_npz_stream *stream;
@@ -25,7 +26,8 @@ struct val_items {
     size_t n_rows;   /* number of elements of `rows` */
     row_array *rows; /* the arrays with rows of all items */
 
-    wu_npz_buffer *own; /* [first.n] buffers for the data of an item's own arrays */
+    wu_npz_buffer *own; /* [first.n] buffers for the data of an item's own arrays: those that only
+                           this item has, such as labels_NAME */
     uint64_t max_bytes; /* limit for the rows of an item; 0: the limit is an_rows_bytes */
     size_t index;       /* index of the next item */
     size_t next_own;    /* index of the first of the next item's own arrays */

@@ -15,8 +15,8 @@ typedef struct val_items val_items;
  * before they are read. 0: the limit of an_rows_bytes. */
 tc_status val_items_open(const an_unit *unit, const char *path, uint64_t max_bytes, val_items **out,
                          tc_err *err);
-/* Reads the arrays of the next item; call it once for each item of the work unit. *out:
- * wu_output_free, before the next call. */
+/* Reads the arrays of the next item. To be called once for each item of the work unit. *out must be
+ * freed by wu_output_free before the next call. */
 tc_status val_items_next(val_items *items, wu_output *out, tc_err *err);
 /* After the last item: checks that the result has no more rows or arrays. */
 tc_status val_items_end(val_items *items, tc_err *err);

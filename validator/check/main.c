@@ -101,8 +101,8 @@ typedef struct command {
     bool lasting;  /* the work unit is missing or damaged; set by val_script_init */
 } command;
 
-/* The exit code of the child process if the answer is "try again later" and asking again soon would
- * give the same answer. The parent replaces it by exit code 3. */
+/* The exit code of the child process if the answer is "try again later", and would be the same if
+ * the question were asked again soon. The parent process replaces it by 3. */
 enum { EXIT_NO_RETRY = 67 };
 
 /* --- the command line ------------------------------------------------------------------------ */
@@ -218,13 +218,13 @@ static tc_status answer_question(command *c, tc_err *err)
     if (status == TC_NO_MATCH) {
         val_private_hide(c->private, err->message);
         printf("no match: %s\n", tc_plain(err->message));
-        err->message[0] = '\0';
+        err->message[0] = '\0'; /* the caller prints no error */
     }
     return status;
 }
 
-/* Puts the upload's path before a message that does not name it, such as "out of memory": nothing
- * else in the validator's log shows which result the message is about. */
+/* Puts the upload's path before a message that does not name it, such as "out of memory": the
+ * validator's log does not show otherwise which result the message is about. */
 static void name_upload(const char *upload, tc_err *err)
 {
     char message[TC_ERR_MAX];

@@ -1,6 +1,7 @@
 /*
- * Answers for the scripts that BOINC's script_validator calls. It runs them in the project's folder
- * tmp_HOST with the paths of uploads. An upload's name contains the name of its work unit.
+ * Answers the questions of BOINC's script_validator, which calls the commands script-init and
+ * script-compare in the project's folder tmp_HOST with the paths of uploads. An upload's name
+ * contains the name of its work unit.
  */
 #include <assert.h>
 #include <errno.h>
@@ -18,8 +19,8 @@
 
 /* --- files that cannot be read now ----------------------------------------------------------- */
 
-/* Returns whether a file is missing from a folder that can be read. If the folder itself cannot be
- * read, a disk may not be mounted. */
+/* For a file that does not exist: returns whether its folder can be read, so that the file is lost.
+ * If the folder cannot be read, its disk may not be mounted. */
 static bool is_lost(const char *path)
 {
     char *const folder = tc_folder_of(path);
@@ -61,8 +62,8 @@ tc_status val_found_twice(tc_status first, tc_status again, tc_err *err)
 
 /* --- the work unit of an upload -------------------------------------------------------------- */
 
-/* Shortens *n, the length of a name, so that the name loses "_", prefix and digits at its end.
- * Returns false if the name does not end with these. */
+/* Shortens *n, the length of a name, so that the name loses the "_", prefix and digits at its end.
+ * Returns false, and changes nothing, if the name does not end with these. */
 static bool drop_number(const char *name, size_t *n, const char *prefix)
 {
     const size_t length = strlen(prefix);
@@ -119,7 +120,7 @@ typedef struct search {
     tc_err *err;
 } search;
 
-/* Looks for the file in an entry of the folder. Returns whether the search ends. A function for
+/* Looks for the file in an entry of the folder. Returns nonzero to end the search. A function for
  * os_list; user: a search. */
 static int search_entry(void *user, const char *part, bool may_be_folder)
 {
@@ -218,8 +219,8 @@ bool val_server_lost(const val_places *places, const char *result)
     return lost;
 }
 
-/* Checks an upload as script-init does. identified: the folder with the work units' SHA-256; NULL:
- * it is computed. */
+/* Checks an upload as script-init does. identified: the folder of the records with the work units'
+ * SHA-256, or NULL if the SHA-256 is to be computed. */
 static tc_status check_upload(const val_places *places, const char *identified, const char *result,
                               const val_verification *verification, bool *lasting, tc_err *err)
 {
@@ -248,17 +249,17 @@ tc_status val_script_init(const val_places *places, const char *result,
 {
     const tc_status status =
         check_upload(places, places->accepted, result, verification, lasting, err);
-    val_verification same = *verification;
+    val_verification same = *verification; /* for the second check, which confirms TC_BAD_INPUT */
 
-    same.fraction = same.alone = 0; /* confirming TC_BAD_INPUT requires no computing */
+    same.fraction = same.alone = 0; /* no items need be computed again for it */
     return status == TC_BAD_INPUT
                ? val_found_twice(status, check_upload(places, NULL, result, &same, lasting, NULL),
                                  err)
                : status;
 }
 
-/* Copies an upload, and checks that it is what was accepted. If it is not, the result is checked
- * again later (TC_TRY_LATER). */
+/* Copies an upload, and checks that it is the file that was accepted. TC_TRY_LATER: it is another
+ * one, and has to be checked again first. */
 static tc_status copy_accepted(const val_places *places, const char *upload, val_copy *copy,
                                tc_err *err)
 {

@@ -1,7 +1,7 @@
 /*
- * Private copies of uploads, and records of those that were accepted. An upload may change, since
- * BOINC accepts a file again if a host sends it again. So an upload is read once, into a private
- * copy; and the SHA-256 of an accepted upload is recorded. The SHA-256 of a work unit is recorded,
+ * Private copies of uploads, and records of accepted uploads. An upload may change, since BOINC
+ * accepts a file again if a host sends it again. So an upload is read once, into a private copy,
+ * and the SHA-256 of an accepted upload is recorded. The SHA-256 of a work unit's file is recorded,
  * too, as computing it takes longer than all other checks of a result.
  */
 #include <errno.h>
@@ -46,7 +46,7 @@ tc_status val_private_folder(char **folder, tc_err *err)
 
     *folder = NULL;
     if (!os_random(&number, sizeof number))
-        return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s",
+        return tc_fail(err, TC_TRY_LATER, "the system provides no random numbers: %s",
                        strerror(errno));
     snprintf(name, sizeof name, PRIVATE "%016" PRIx64, number);
     *folder = wu_path_in(private_place(), name, "");
@@ -180,10 +180,11 @@ void val_copy_free(val_copy *copy)
 
 /* --- records of work units and accepted uploads -----------------------------------------------
  *
- * Each work unit has a record, a file with a line for each accepted upload: SHA-256, size, name.
- * The work unit's own line has the version of its file (os_file_version) in place of the name;
- * texcell-submit writes it, too. If several lines are about an upload, the last one counts. Records
- * are not synced: after a power cut an upload may have no record, and is then checked again. */
+ * Each work unit has a record, a file with a line for each accepted upload: SHA-256, size, name. A
+ * line about the work unit's own file, which texcell-submit writes too, has the version of this
+ * file (os_file_version) in place of the name. If several lines are about one upload, the last one
+ * counts. Records are not synced to the disk: after a power cut an upload may have no record, and
+ * is then checked again. */
 
 /* Returns the path of a work unit's record, owned by the caller. name: its first n bytes are the
  * name of the work unit. NULL: no memory. */
@@ -373,7 +374,7 @@ typedef struct file_count {
 /* Adds an entry of the folder to the count. A function for os_list; user: a file_count. */
 static int count_file(void *user, const char *name, bool may_be_folder)
 {
-    file_count *const h = user;
+    file_count *const h = user; /* what was counted so far */
     char *const path = wu_path_in(h->folder, name, "");
     struct stat info;
 
@@ -409,7 +410,7 @@ static void delete_excess_files(const char *folder)
     }
 }
 
-/* Moves an upload into a folder on another disk. */
+/* Moves an upload into a folder on another disk. path: the new path of the file. */
 static tc_status move_to_disk(const char *folder, const char *upload, const char *path, tc_err *err)
 {
     val_copy copy = { .path = NULL };

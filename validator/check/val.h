@@ -15,16 +15,17 @@ enum { VAL_MAX_MIB = 1 << 24 }; /* the largest value of --max-memory, in MiB */
 /* How val_check uses the pixels of the work unit: which items it computes again, and with which
  * limits. */
 typedef struct val_verification {
-    bool blind;      /* true: no pixels are checked except those of items that are computed again */
+    bool blind;      /* no pixels are checked except those of items that are computed again */
     double fraction; /* share of the items that is computed again, at least one item. 0: only items
                         that are in doubt */
     double chance; /* probability that `fraction` is applied to a result at all: above 0, up to 1 */
     double alone;  /* replaces `fraction`, with chance 1, for a result of a submission with a quorum
                       of one */
-    bool seeded;   /* true: the caller has set `seed`; false: val_seed draws it */
+    bool seeded;   /* the caller has set `seed`; otherwise val_seed draws it */
     uint64_t seed; /* decides which items and pixels are chosen */
-    unsigned threads;    /* >= 1 */
-    double max_seconds;  /* limit for computing items again (TC_TRY_LATER: exceeded); 0: none */
+    unsigned threads;   /* >= 1 */
+    double max_seconds; /* limit for computing items again; TC_TRY_LATER if it is exceeded. 0: there
+                           is no limit */
     uint64_t max_memory; /* bytes for computing one item again, and for the rows of one item;
                             TC_NO_MEMORY if more are needed. 0: computing has no limit, and rows
                             have that of an_rows_bytes */
@@ -99,8 +100,8 @@ void val_private_remove(char **folder);
 void val_private_clean(void);
 /* Removes the private folder's path from a message, so that it names the upload instead. */
 void val_private_hide(const char *folder, char *message);
-/* Copies an upload into `folder`, reading it once. val_copy_free also after a failure.
- * TC_BAD_INPUT: it is no regular file. */
+/* Copies an upload into `folder`, reading it once. val_copy_free must be called, also after a
+ * failure. TC_BAD_INPUT: the upload is not a regular file. */
 tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out, tc_err *err);
 void val_copy_free(val_copy *copy);
 /* Copies the bytes of the open file `in` (`from`: its name in messages) to the open file `out`, or
@@ -114,8 +115,8 @@ tc_status val_remember(const char *folder, const char *upload, const val_copy *c
  * Sets *known: whether there is a record of it. */
 tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known,
                      tc_err *err);
-/* Sets job->file_sha256 like wu_job_identify. With a folder (val_places.accepted; NULL: none) the
- * SHA-256 is recorded there, and computed only if the file has changed since. */
+/* Sets job->file_sha256 like wu_job_identify. If folder (val_places.accepted) is not NULL, the
+ * SHA-256 is recorded there, and computed only if the file has changed since it was recorded. */
 tc_status val_identify(const char *folder, wu_job *job, tc_err *err);
 /* Removes the records of this upload's work unit and of all its uploads. */
 void val_forget(const char *folder, const char *upload);
@@ -129,16 +130,15 @@ tc_status val_quarantine(const char *folder, const char *upload, tc_err *err);
 /* The following functions are shared by the two scripts and texcell-assimilate. */
 
 /* Runs work(user) in a child process, so that a crash is not counted as a fault of the file that is
- * read (`file`: its name in messages). *code: what `work` returned. TC_TRY_LATER with *ended_by: a
- * signal ended the child; with *ended_by 0: no process could be started. */
+ * read (`file`: its name in messages). Sets *code to what `work` returned. Returns TC_TRY_LATER if
+ * the signal *ended_by has ended the child or, with *ended_by 0, if no process could be started. */
 tc_status val_run_child(int (*work)(void *user), void *user, const char *file, int *code,
                         int *ended_by, tc_err *err);
 /* Confines this process: from now on it can open nothing but these places (os_confine). calls:
  * OS_CALLS_... TC_TRY_LATER: it could not be confined. */
 tc_status val_confine(const os_place *places, unsigned calls, tc_err *err);
-enum {
-    VAL_PLACES = 16
-}; /* the most elements, with the end, of the list that val_confine_uploads makes */
+/* The most elements, with the end, of the list that val_confine_uploads makes. */
+enum { VAL_PLACES = 16 };
 /* Confines this process to the folders of `places` (`accepted` is made if necessary), the n uploads
  * (at most 2) and their work units, and the places `more`, which ends with OS_MAY_NOTHING, or is
  * NULL. */

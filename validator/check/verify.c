@@ -15,9 +15,9 @@
 
 /* --- choosing -------------------------------------------------------------------------------- */
 
-/* Combined by XOR with the given seed, these make two further seeds. */
-#define CHANCE 0x6368616e6365u     /* decides whether items are computed again at all */
-#define PIXEL_CHECKS 0x6c6f6f6b73u /* decides which items' pixels are checked */
+/* Numbers that are combined with the given seed by XOR, to make seeds for two further decisions. */
+#define CHANCE 0x6368616e6365u     /* whether items are computed again at all */
+#define PIXEL_CHECKS 0x6c6f6f6b73u /* which items' pixels are checked */
 
 /* The average time for checking pixels, as a share of the time that computing the result takes. */
 static const double pixels_budget = 0.02;
@@ -38,24 +38,29 @@ static void choose_items(uint64_t seed, size_t n, size_t wanted, bool *chosen)
     }
 }
 
-/* The time for checking an item's pixels once they are read, as a share of the time for computing
- * the item. */
+/* The time for checking an item's pixels, without reading them, as a share of the time for
+ * computing the item. It is 1 if the analysis has no such check: the item is then computed again.
+ */
 static double pixels_share(const an_analysis *a, const an_work *work)
 {
     return a->check_pixels != NULL ? a->pixels_share(work) : 1;
 }
 
-/* Chooses the items whose pixels are checked, in proportion to their numbers of operations, which a
- * forger saves: divides the operations of the unit, in the order of items, into equal stretches,
- * and chooses the item at a random point of each. Also chooses an item with more than half of all
- * operations. Sets v->small. */
+/* Chooses the items whose pixels are checked. The probability of an item is proportional to its
+ * number of operations, which a forger would save: the operations of the unit, in the order of
+ * items, are divided into equal stretches, and the item at a random point of each stretch is
+ * chosen. An item with more than half of all operations is always chosen. Sets v->small, too:
+ * whether the unit has fewer than few_flops operations, and all its items are checked. */
 static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
 {
     const an_unit *const unit = v->unit;
     const size_t n = unit->job->n_items;
     TC_AUTOFREE double *const end = calloc(n, sizeof *end); /* operations of items 0 to i */
     uint64_t random = v->seed ^ PIXEL_CHECKS;
-    double all = 0, checks_cost = 0, first = 0, point, step;
+    double all = 0;         /* operations of all items */
+    double checks_cost = 0; /* sum over the items of operations times the cost of a check */
+    double first = 0;       /* begin of the current stretch, in operations */
+    double point, step;     /* the random point in this stretch; the length of a stretch */
 
     if (end == NULL)
         return tc_no_memory(err, "the items");
@@ -119,7 +124,7 @@ static void report_items(const val_verifier *v, size_t n)
 tc_status val_seed(val_verification *options, tc_err *err)
 {
     if (!options->seeded && !os_random(&options->seed, sizeof options->seed))
-        return tc_fail(err, TC_TRY_LATER, "the system gives no random numbers: %s",
+        return tc_fail(err, TC_TRY_LATER, "the system provides no random numbers: %s",
                        strerror(errno));
     return TC_OK;
 }
@@ -130,7 +135,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     assert(options->fraction >= 0 && options->fraction <= 1 && options->threads >= 1);
     assert(options->fraction == 0 || (options->chance > 0 && options->chance <= 1));
     const size_t n = unit->job->n_items;
-    /* 1e-9: the product may exceed a whole number by a rounding error. */
+    /* The number of items to compute. The product may exceed a whole number by a rounding error. */
     const double share = ceil(options->fraction * (double)n - 1e-9);
     uint64_t chance = options->seed ^ CHANCE;
 
@@ -192,7 +197,8 @@ static uint64_t memory_of(const an_work *work)
     return work->plan.memory_bytes + work->threads * work->plan.thread_bytes;
 }
 
-/* Computes the item again and compares it with `claimed`. path: the result, for names. */
+/* Computes the item again and compares it with `claimed`. path: path of the result, from which the
+ * names of elements are read if there are differences. */
 static tc_status verify_item(const val_verifier *v, size_t index, const an_work *work,
                              const wu_output *claimed, const char *path, tc_err *err)
 {
@@ -228,7 +234,8 @@ tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claim
     an_work work = {
         .params = v->unit->params, .item = item, .pixels = &pixels, .threads = v->options->threads
     };
-    uint64_t random = ~(v->seed + index); /* the same whichever other items are checked */
+    /* This seed does not depend on which other items are checked. */
+    uint64_t random = ~(v->seed + index);
     bool compute_again = v->chosen[index] || (v->looked_at[index] && a->check_pixels == NULL);
     tc_err why = { "" };
     tc_status status;

@@ -18,13 +18,13 @@ typedef struct val_verifier {
     bool small;      /* the unit takes so little time that all items are computed again */
     double deadline; /* the time, as returned by tc_seconds, at which computing must end; 0: there
                         is none */
-    size_t n_loaded,
-        n_again;     /* number of items whose pixels were loaded, and of those computed again */
+    size_t n_loaded; /* number of items whose pixels were loaded */
+    size_t n_again;  /* number of items that were computed again */
     size_t n_doubts; /* number of items that check_pixels found improbable */
 } val_verifier;
 
 /* Chooses the items. If some are chosen by `fraction`, prints the seed and the probability of
- * catching a forger. val_verifier_free also after a failure. */
+ * catching a forger. val_verifier_free must be called, also after a failure. */
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
                             tc_err *err);
 void val_verifier_free(val_verifier *v);

@@ -268,8 +268,8 @@ static tc_status check_tables(const val_dataset *ds, tc_err *err)
         "name COLLATE NOCASE IN ('units', 'items', 'aliases', 'refused', 'failed')");
 
     if (val_sql_next(ds, stmt, &status, err))
-        return tc_fail(err, TC_IO, "%.600s: %s is no table, as in a data set of texcell", ds->path,
-                       (const char *)sqlite3_column_text(stmt, 0));
+        return tc_fail(err, TC_IO, "%.600s: %s is not a table, as in a data set of texcell",
+                       ds->path, (const char *)sqlite3_column_text(stmt, 0));
     return status;
 }
 
@@ -348,9 +348,9 @@ static int record_log_pages(void *pages, sqlite3 *db, const char *name, int n)
     return SQLITE_OK;
 }
 
-/* SQLite calls count_call after every CALL_STEPS instructions of its virtual machine. Reading is
- * ended after MIN_CALLS calls plus STEPS_PER_BYTE instructions for each byte of the file, as a
- * crafted view could run endlessly. */
+/* SQLite calls count_call after every CALL_STEPS instructions of its virtual machine. After
+ * MIN_CALLS calls plus STEPS_PER_BYTE instructions for each byte of the file, reading is ended,
+ * since a query on a crafted view could run endlessly. */
 enum { CALL_STEPS = 1 << 20, MIN_CALLS = 1024, STEPS_PER_BYTE = 400 };
 
 static int count_call(void *calls)
@@ -365,8 +365,9 @@ static uint64_t bytes_of(const char *path)
     return stat(path, &info) == 0 ? (uint64_t)info.st_size : 0;
 }
 
-/* Reports that the data set is missing or empty. It is not created again, since nobody would notice
- * that the units of the old one are missing. */
+/* Returns the error that the data set is missing or empty. state: "is not there" or "is empty". A
+ * new data set is not created, since nobody would notice that the units of the old one are missing.
+ */
 static tc_status refuse_to_create(const char *path, const char *state, tc_err *err)
 {
     return tc_fail(
@@ -422,8 +423,9 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     return_if_error(val_end(out, read_format(out, &empty, err), err));
     if (mode == VAL_READ)
         return_if_error(check_columns(out, err));
-    /* Turns the log on if the data set was not created completely, or somebody has turned it off.
-     * The query makes SQLite open the log's files before the process is confined. */
+    /* Turns the write-ahead log on, in case the data set was not created completely, or somebody
+     * has turned it off. The query makes SQLite open the log's files before the process is
+     * confined. */
     if (!empty && mode != VAL_READ)
         return_if_error(use_log(out, err));
     if (!empty && mode != VAL_READ)
@@ -437,10 +439,9 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
 
 void val_dataset_close(val_dataset *ds)
 {
-    /* With SQLite's automatic checkpoints, the log, which every process must read, would grow
-     * without end, as they do not empty it after copying its content into the database. This
-     * checkpoint empties it. It fails if another process is reading; the next process then tries
-     * again. */
+    /* SQLite's automatic checkpoints copy the log's content into the database, but do not empty the
+     * log, which every process must read: it would grow without end. The following checkpoint
+     * empties it. It fails if another process is reading; the next process then tries again. */
     if (ds->log_pages >= LOG_PAGES) {
         sqlite3_busy_timeout(ds->db, 0);
         sqlite3_wal_checkpoint_v2(ds->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);

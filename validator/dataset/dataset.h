@@ -19,12 +19,13 @@
 
 typedef struct val_dataset {
     const char *path; /* not owned */
-    bool only_reads;  /* it was opened with VAL_READ */
+    bool only_reads;  /* the data set was opened with VAL_READ */
     sqlite3 *db;
-    uint64_t bytes;      /* VAL_READ: length of the file */
-    uint64_t calls_left; /* VAL_READ: number of SQLite's progress calls after which reading is
-                            ended, as a crafted view could have an endless number of rows */
-    int log_pages;       /* VAL_WRITE_ON: pages of the write-ahead log after the last commit */
+    uint64_t bytes;      /* set with VAL_READ: length of the file */
+    uint64_t calls_left; /* set with VAL_READ: number of SQLite's progress calls after which reading
+                            is ended, as a crafted view could have an endless number of rows */
+    int log_pages;       /* set with VAL_WRITE_ON: pages of the write-ahead log after the last
+                            commit */
 } val_dataset;
 
 enum { VAL_WAIT_MS = 60000 }; /* how long to wait for other writers */
@@ -34,9 +35,9 @@ typedef enum val_mode {
     VAL_READ,
     VAL_WRITE,
     VAL_CREATE,  /* for writing; creates the file if it does not exist */
-    VAL_WRITE_ON /* for writing, if other processes will write soon after: they are left to empty
-                    the write-ahead log, when it has 8 MB; this saves four of five waits for the
-                    disk */
+    VAL_WRITE_ON /* for writing, if other processes will write soon after: the write-ahead log is
+                    emptied only when it has 8 MB, by this process or a later one, which saves four
+                    of five waits for the disk */
 } val_mode;
 
 /* Opens the data set. val_dataset_close must be called, also after a failure. */
@@ -47,15 +48,15 @@ void val_dataset_close(val_dataset *ds);
 tc_status val_sql_fault(const val_dataset *ds, tc_err *err);
 /* Executes statements that return no rows; the format is sqlite3_mprintf's (%Q, %w). */
 tc_status val_sql(const val_dataset *ds, tc_err *err, const char *format, ...);
-/* Prepares one statement; *out is the caller's (val_sql_close). */
+/* Prepares one statement; the caller frees *out by val_sql_close. */
 tc_status val_sql_prepare(const val_dataset *ds, sqlite3_stmt **out, tc_err *err,
                           const char *format, ...);
 /* Prepares a query for the sorted names of the tables that have a column `item`. Names that texcell
  * would not make, and that may be unsafe in file names, are left out. *out: as in val_sql_prepare.
  */
 tc_status val_sql_item_tables(const val_dataset *ds, sqlite3_stmt **out, tc_err *err);
-/* Steps to the next row, and returns whether there is one. Returns false also if *status is an
- * error, set by this call or before. */
+/* Steps to the next row, and returns true if there is one. Returns false after the last row, and
+ * also if *status is an error, set by this call or before. */
 bool val_sql_next(const val_dataset *ds, sqlite3_stmt *stmt, tc_status *status, tc_err *err);
 void val_sql_close(sqlite3_stmt **stmt); /* finalizes; *stmt may be NULL */
 /* Runs a statement that returns no rows, and resets it so that it can be bound again. */
@@ -86,7 +87,7 @@ typedef struct val_delivery {
     const char *result;      /* path of the result */
     const char *name;        /* name of the work unit */
     const char *result_name; /* name of the result's file, as it was uploaded */
-    int64_t wu_id;           /* BOINC's number of the work unit; 0: none */
+    int64_t wu_id;           /* BOINC's number of the work unit; 0 if there is none */
     uint64_t max_memory;     /* greatest number of bytes of the rows of an item; 0: the default of
                                 val_check or val_check_form */
     const char *folder;      /* folder for copies of results with arrays that fit no table, and of
@@ -101,7 +102,7 @@ typedef enum val_stored { VAL_STORED, VAL_STORED_BEFORE } val_stored;
 tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *stored, tc_err *err);
 
 /* Makes a work unit from the description that its result contains, so that the result can be
- * checked without the work unit's file. *out: freed by an_unit_free. */
+ * checked without the work unit's file. *out must be freed by an_unit_free. */
 tc_status val_unit_of_result(const char *result, an_unit *out, tc_err *err);
 
 /* Stores the rows of a result's tables (tables.c). first_item: the id of item 0 in the table
@@ -110,10 +111,10 @@ tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file,
                            const wu_tables *tables, const char *analysis, int64_t first_item,
                            tc_err *err);
 
-/* Returns whether, and how, a table is cut. A table is cut if it consists of one array with several
- * axes, first axes of numbers and then axes of named words: the numbers become keys of rows, and
- * the words name the columns. The return value is the number of axes of numbers; 0 if the table is
- * not cut. */
+/* Returns the number of axes of a table that become key columns in the data set, or 0 if the table
+ * is not cut. A table is "cut" (each of its rows becomes several rows) if it consists of one array
+ * whose first axes have numbers and whose other axes have words: the numbers become the keys of
+ * rows, and the words name the columns. */
 unsigned val_cut_axes(const wu_table *table);
 /* Makes the views over a cut table, BASE_long and BASE_wide_..., and replaces older ones (views.c).
  */
@@ -128,7 +129,8 @@ void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES]);
 /* --- refused results and failed work units (refuse.c) ----------------------------------------- */
 
 /* Records a delivery that is not stored, with the reason, and copies its file. Sets *kept to the
- * path of the copy within d->folder, which the caller frees, or to NULL if there is no file. */
+ * path of the copy within d->folder, which the caller frees, or to NULL if there is no file to
+ * copy. */
 tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind,
                      const char *reason, char **kept, tc_err *err);
 

@@ -46,14 +46,14 @@ static tc_status copy_file(const char *from, const char *folder, const char *nam
 
 /* --- refused results ------------------------------------------------------------------------- */
 
-/* Makes the name of a refused file's copy, with half of the file's SHA-256, so that two files of
- * one name do not replace each other. */
+/* Makes the name of a refused file's copy. It contains half of the file's SHA-256, so that files of
+ * the same name do not replace each other. */
 static tc_status make_copy_name(const val_delivery *d, char name[COPY_NAME_BYTES], tc_err *err)
 {
     val_copy digest;
     const tc_status status = val_read_upload(d->result, &digest, err);
 
-    /* With ".tmp" the name must fit into the 255 bytes that file systems allow. */
+    /* With ".tmp" appended the name must fit into the 255 bytes that file systems allow. */
     snprintf(name, COPY_NAME_BYTES, "%.210s.%.32s", d->result_name, digest.sha256);
     /* The file was read a moment ago, so this is a fault of the server's disk. */
     return status == TC_BAD_INPUT ? TC_IO : status;

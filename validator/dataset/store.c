@@ -21,7 +21,7 @@ typedef struct unit {
     wu_result_file file;
     wu_tables tables;
     char workunit[64];           /* CRC-32 and size of the work unit's file: "358765c0-40960" */
-    char sha256[TC_SHA256_TEXT]; /* of the work unit's file; identifies the unit */
+    char sha256[TC_SHA256_TEXT]; /* SHA-256 of the work unit's file; identifies the unit */
     const char *analysis;        /* from result.json */
     char *parameters;            /* JSON text, allocated by jansson */
     json_t *arrays;              /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
@@ -142,7 +142,7 @@ static tc_status check_result(unit *u, tc_err *err)
     return val_check_form(&workunit, d->result, d->max_memory, err);
 }
 
-/* --- the same unit again --------------------------------------------------------------------- */
+/* --- units that are stored already ----------------------------------------------------------- */
 
 /* Returns the name, first in alphabetical order, of an array that differs between two objects like
  * unit.arrays, or NULL. */
@@ -191,8 +191,8 @@ static tc_status compare_units(const val_dataset *ds, const unit *u, sqlite3_stm
     return TC_OK;
 }
 
-/* Looks for a stored unit with the same work unit. Sets *id to its id and compares it with the
- * result; sets *id to 0 if there is none. */
+/* Looks for a stored unit with the same work unit. If there is one, sets *id to its id and compares
+ * it with the result; otherwise sets *id to 0. */
 static tc_status find_stored_unit(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *query = NULL;
@@ -257,8 +257,9 @@ static tc_status copy_pictures(unit *u, tc_err *err)
     return wu_npz_complete(u->copy, err);
 }
 
-/* If another unit has the same CRC-32 and size, "-" and the SHA-256 are appended to them, so that
- * the column workunit is unique. */
+/* Inserts the unit, and sets *id to its id. The column workunit has the CRC-32 and the size; if
+ * another unit has the same ones, "-" and the SHA-256 are appended, so that the column is unique.
+ */
 static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
     TC_AUTOFREE char *const arrays = wu_json_text(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
@@ -328,7 +329,7 @@ tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *st
     tc_status status = find_stored_unit(ds, &u, &stored_id, err);
     if (status == TC_OK)
         status = stored_id != 0 ? add_alias(ds, &u, stored_id, err) : insert_new(ds, &u, err);
-    /* If BOINC reported the unit as failed, it was computed again since. */
+    /* If BOINC had reported the unit as failed, it has been computed again since then. */
     if (status == TC_OK)
         status = val_sql(ds, err, "DELETE FROM failed WHERE wu_id = %lld AND name = %Q",
                          (long long)d->wu_id, d->name);

@@ -10,22 +10,23 @@
 
 /* A table of the data set to which rows are added.
  *
- * A table with an array of several axes is cut: each of its rows becomes several rows of the data
+ * A table with an array of several axes is "cut": each of its rows becomes several rows of the data
  * set. For example, a result of glcm may have 4,875 features an item, more than SQLite's limit of
  * 2,000 columns; but with a row for each feature, a million items would have 5,000 million rows. So
- * the array's axes of numbers (levels, distance) become keys, and a row has the features of one
- * combination of keys. Such a row takes hardly more space than its numbers. The item is the last
- * column of the primary key, so that a column's values of all items lie close together; an index on
- * the item (1 KB an item) finds the rows of one item. */
+ * the array's axes of numbers (levels, distance) become key columns, and a row has the features of
+ * one combination of keys. Such a row takes hardly more space than its numbers. The item is the
+ * last column of the primary key, so that the rows of all items for one combination lie close
+ * together; an index on the item (1 KB an item) finds the rows of one item. */
 typedef struct target {
     const val_dataset *ds;
     const wu_table *table;
     const wu_declared *cut; /* declaration of the array, if the table is cut; else NULL */
     unsigned n_numbers;     /* number of axes that become keys */
-    char *name;             /* ANALYSIS_TABLE; it, keys and key_types are from sqlite3_malloc */
-    char *keys;             /* the primary key: "levels, distance, item" */
-    char *key_types;        /* "levels INTEGER NOT NULL, ..." */
-    size_t n_columns;       /* columns of a row, without the keys */
+    char *name;       /* the analysis and the table, joined by "_": "glcm_features"; name, keys
+                         and key_types are from sqlite3_malloc */
+    char *keys;       /* the primary key: "levels, distance, item" */
+    char *key_types;  /* "levels INTEGER NOT NULL, ..." */
+    size_t n_columns; /* columns of a row, without the keys */
     sqlite3_stmt *insert;
 } target;
 
@@ -214,8 +215,7 @@ static tc_status bind_value(const target *t, int index, const wu_array_info *inf
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* Binds the key values of one of the rows into which a row of the result is cut: that of number
- * `part`. */
+/* Binds the key values of row number `part` of the rows into which a row of the result is cut. */
 static void bind_numbers(const target *t, sqlite3_stmt *stmt, size_t part)
 {
     for (unsigned i = t->n_numbers; i-- > 0; part /= t->cut->axes[i].n)
@@ -265,8 +265,8 @@ static tc_status insert_rows(const target *t, const wu_result_file *file, int64_
     return status;
 }
 
-/* Adds the combinations of key values to the table of groups. Sets *changed to true if one of them
- * is new. */
+/* Adds the combinations of key values to the table NAME_groups, which lists them. Sets *changed to
+ * true if one of them is new. */
 static tc_status record_numbers(const target *t, bool *changed, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *insert = NULL;
@@ -280,7 +280,7 @@ static tc_status record_numbers(const target *t, bool *changed, tc_err *err)
                 t->name, types_length, t->key_types, names_length, t->keys));
     return_if_error(val_sql_prepare(t->ds, &insert, err,
                                     "INSERT OR IGNORE INTO \"%w_groups\" VALUES(?%.*s)", t->name,
-                                    2 * (int)(t->n_numbers - 1), ",?,?,?,?,?"));
+                                    2 * (int)(t->n_numbers - 1), ",?,?,?,?,?")); /* ",?" per key */
     for (size_t part = 0; part < t->table->n_columns / t->n_columns; part++) {
         bind_numbers(t, insert, part);
         return_if_error(val_sql_run(t->ds, insert, err));

@@ -19,9 +19,9 @@ typedef struct cut_table {
     const char *analysis;
     const wu_declared *declared; /* the first n_keys axes are keys, the others words */
     unsigned n_keys;
-    char *name;            /* ANALYSIS_TABLE (sqlite3_malloc) */
+    char *name;            /* the analysis and the table, joined by "_" (sqlite3_malloc) */
     char *base;            /* the beginning of the views' names (sqlite3_malloc) */
-    int64_t keys_per_view; /* how many values of the last key a wide view can have columns for */
+    int64_t keys_per_view; /* the most values of the last key for which a wide view has columns */
 } cut_table;
 
 char *val_view_base(const char *analysis, const char *table)
@@ -55,7 +55,8 @@ static tc_status prepare_columns(const cut_table *t, sqlite3_stmt **out, tc_err 
                            t->name);
 }
 
-/* Splits at the last underscores, as only the first word may contain underscores (val_cut_axes). */
+/* Splits the name at its last n - 1 underscores, as only the first word may contain underscores
+ * (val_cut_axes). */
 void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES])
 {
     assert(n > 0 && n <= WU_MAX_AXES);
@@ -113,7 +114,7 @@ static const char *key_name(const cut_table *t, unsigned i)
     return t->declared->axes[i].name;
 }
 
-/* Appends key i with a value in the form that it has in the title of a column: "_L64". */
+/* Appends the value of key i as it is written in titles of columns: "_L64" for the value 64. */
 static void append_key(const cut_table *t, unsigned i, int64_t value, sqlite3_str *text)
 {
     sqlite3_str_appendf(text, "_%s%0*lld", t->declared->axes[i].prefix,
@@ -195,13 +196,14 @@ static tc_status make_all_wide(cut_table *t, tc_err *err)
     TC_AUTO(val_sql_close) sqlite3_stmt *groups = NULL, *names = NULL;
     tc_status status = prepare_columns(t, &names, err);
 
-    int64_t columns = 0; /* of a row of the cut table, without the keys */
+    int64_t columns = 0; /* number of columns of the cut table, without the keys */
 
     while (val_sql_next(t->ds, names, &status, err))
         columns++;
     return_if_error(status);
     t->keys_per_view = columns > WIDE_COLUMNS ? 1 : WIDE_COLUMNS / (columns > 0 ? columns : 1);
     t->keys_per_view = t->keys_per_view < WIDE_JOINS ? t->keys_per_view : WIDE_JOINS;
+    /* The first 2 * n_keys - 1 characters of "1,2,3,4,5,6" are the numbers of the key columns. */
     status = val_sql_prepare(t->ds, &groups, err, "SELECT * FROM \"%w_groups\" ORDER BY %.*s",
                              t->name, (int)(2 * t->n_keys - 1), "1,2,3,4,5,6");
     sqlite3_reset(names);

@@ -22,7 +22,7 @@ tc_status wu_make_folder(const char *folder, tc_err *err)
 {
     const bool made = os_make_folder(folder);
     const int reason = errno;
-    size_t above = strlen(folder);
+    size_t above = strlen(folder); /* becomes the length of the parent's path, with its '/' */
     while (above > 0 && folder[above - 1] == '/')
         above--;
     while (above > 0 && folder[above - 1] != '/')
@@ -39,7 +39,7 @@ tc_status wu_make_folder(const char *folder, tc_err *err)
     if (!made && reason != EEXIST)
         return tc_fail(err, TC_IO, "%s: cannot be made: %s", folder, strerror(reason));
     if (os_kind_of(folder) != OS_FOLDER)
-        return tc_fail(err, TC_IO, "%s: is there and is not a folder", folder);
+        return tc_fail(err, TC_IO, "%s: exists and is not a folder", folder);
     return TC_OK;
 }
 
@@ -74,7 +74,7 @@ static bool begins_formula(const char *text)
     if (*text != '\0')
         (void)tc_decode_utf8(text, &c);
     return c == '=' || c == '+' || c == '-' || c == '@' || c == 0xff1d || c == 0xff0b ||
-           c == 0xff0d || c == 0xff20;
+           c == 0xff0d || c == 0xff20; /* the full-width =, +, - and @ */
 }
 
 /* Writes the text of a cell. An apostrophe is put before a formula, both at the beginning and after
@@ -85,7 +85,7 @@ static void put_text(FILE *out, const char *text)
     static const char separators[] = ",;|\t\r\n",
                       plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./";
     const size_t n_plain = strspn(text, plain);
-    bool begins = n_plain == 0;
+    bool begins = n_plain == 0; /* a cell may begin here */
     (void)fwrite(text, 1, n_plain, out);
     text += n_plain;
     while (*text != '\0') {
@@ -118,7 +118,8 @@ void wu_csv_put(wu_csv *csv, const char *text)
 
 void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data)
 {
-    char text[1 + WU_CELL_MAX];
+    char text[1 +
+              WU_CELL_MAX]; /* begins with the comma before the cell, so that it is written once */
     text[0] = ',';
     wu_value_text(info, data, text + 1);
     if (info->dtype == WU_STR) {

@@ -156,12 +156,13 @@ enum {
  * or this address if memory ran out. */
 static const char no_memory[] = "memory";
 
-/* The characters of an axis' prefix, and of most names. */
-static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-                  word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+/* The characters that an axis' prefix may have. */
+static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/* The characters that most names, and the words of an axis, may have. */
+static const char word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 
-/* Whether a text is NULL, or consists of 1 to `most` of these characters. characters NULL:
- * printable ASCII is allowed. */
+/* Whether a text is NULL, or consists of 1 to `most` of the given characters, or of printable ASCII
+ * characters if `characters` is NULL. */
 static bool consists_of(const char *text, const char *characters, size_t most)
 {
     const size_t n = text == NULL ? 0 : strlen(text);
@@ -172,8 +173,8 @@ static bool consists_of(const char *text, const char *characters, size_t most)
     return good;
 }
 
-/* Returns the string that is the value of `key`, and adds 1 to *known, the number of keys that were
- * found. NULL: there is no such string. */
+/* Returns the string that is the value of `key`, or NULL. If there is one, adds 1 to *known, the
+ * number of keys that were found: if an object has more keys, some of them are unknown. */
 static const char *read_text(const json_t *json, const char *key, size_t *known)
 {
     const char *const text = json_string_value(json_object_get(json, key));
@@ -250,7 +251,7 @@ static const char *read_axes(const json_t *list, wu_declared *out)
 }
 
 /* Whether this is a valid name for arrays of items, such as "x_{item}" or "x_{item}_L64_-1_2": a
- * word, the mark, and characters that any array's name may have. */
+ * word, the mark "{item}", and characters that any array's name may have. */
 static bool is_own_array_name(const char *name)
 {
     static const char name_characters[] =

@@ -38,8 +38,8 @@ typedef struct wu_item {
                         is cut into */
     char **images; /* [n_images] names of members: slices, or strips from top to bottom. The list is
                       owned; the names belong to the archive */
-    size_t n_masks;  /* 0: no mask; otherwise the number of slices or strips of the mask. An image
-                        and  its mask may be cut into different strips */
+    size_t n_masks;  /* number of slices or strips of the mask; 0 if there is no mask. An image and
+                        its  mask may be cut into different strips */
     char **masks;    /* [n_masks] names of members, like `images` */
     size_t n_labels; /* number of slices or strips of the label picture, like n_masks */
     char **labels;   /* [n_labels] names of members, like `images` */
@@ -52,8 +52,8 @@ typedef struct wu_item {
     uint32_t nx, ny, nz;       /* width, height, slices (1 for an image) */
     unsigned bits;             /* bits of a sample: 8 or 16 */
     unsigned channels;         /* 1: grey, 3: RGB, as stored in the file */
-    uint64_t compressed_bytes; /* size of its pictures, masks and labels in the file; 0: the item is
-                                  not from a file */
+    uint64_t compressed_bytes; /* size of the item's pictures, masks and labels in the file; 0 if
+                                  the item is not from a file */
 } wu_item;
 
 typedef struct wu_job {

@@ -10,8 +10,8 @@
 /* Whether an allocation of jansson has failed. There is one variable, as jansson has one allocator
  * for the whole program. */
 static atomic_bool starved;
-/* The place at which this thread continues if an allocation fails while it parses JSON; NULL: it is
- * not parsing. */
+/* The setjmp at which this thread continues if an allocation fails while it parses JSON; NULL while
+ * the thread is not parsing. */
 static _Thread_local jmp_buf *reading;
 
 /* The allocator for jansson. */

@@ -1,4 +1,4 @@
-/* Writes and reads the file of runs of labels next to a result. */
+/* Writes and reads the file, next to a result, of its labels as runs of equal labels. */
 #include "workunits/format/label_runs.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@
 enum {
     WAITING = 1 << 13,      /* number of runs that are written at a time */
     MOST_PIXELS = 1 << 24,  /* the most pixels of a picture that is kept */
-    LEAST_PIXELS_A_RUN = 16 /* the least average length of runs: if runs are shorter, decompressing
-                            the labels takes no longer than reading them */
+    LEAST_PIXELS_A_RUN = 16 /* the least average length of runs, in pixels: shorter runs are not
+                               kept, as reading them takes as long as decompressing the labels */
 };
 
 /* The header before the runs of a picture. */

@@ -14,7 +14,8 @@
  * NULL: no memory. */
 char *wu_label_runs_path(const char *result);
 
-/* n adjacent pixels with the same label, in raster order; a run may continue in the next row. */
+/* A run: n successive pixels, in raster order, with the same label. It may continue in the next
+ * row. */
 typedef struct wu_label_run {
     uint32_t n, label;
 } wu_label_run;

@@ -15,7 +15,8 @@ enum {
     MAX_LANES = 8     /* the most threads */
 };
 
-/* The state of compressing one block; there is a lane for each thread. */
+/* The state of compressing one block. Block i of the waiting bytes is compressed in lane i, by any
+ * thread; there are as many lanes as threads. */
 typedef struct lane {
     z_stream z;
     wu_row_deflater *rows;     /* NULL: wu_compressor_expect_rows has not been called */
@@ -38,7 +39,8 @@ struct wu_compressor {
                              already, then `waiting` bytes that are not */
     size_t room, waiting;
     bool first, last;     /* the waiting bytes are the first, or the last, bytes of the member */
-    wu_row_layout layout; /* word 0: the data are not known to consist of rows */
+    wu_row_layout layout; /* layout of the data's rows; if layout.word is 0, the data are not known
+                             to consist of rows */
     wu_compressed member; /* sizes and CRC of the bytes of the member so far */
     uint64_t most;        /* the most bytes of the member, given to wu_compressor_begin */
 };
@@ -144,12 +146,13 @@ tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_e
  * compress it. */
 static bool deflate_rows(const wu_compressor *p, lane *l, size_t i, bool ends)
 {
+    /* before: bytes in front of the block that may be referred to; limit: of the compressed size */
     const size_t before = p->first ? i * BLOCK : WINDOW, n = block_size(p, i),
-                 worth = n / WU_ROWS_WORTH < l->room ? n / WU_ROWS_WORTH : l->room;
+                 limit = n / WU_ROWS_WORTH < l->room ? n / WU_ROWS_WORTH : l->room;
     if (p->layout.word == 0)
         return false;
     l->n = wu_deflate_rows(l->rows, p->layout, p->plain + WINDOW + i * BLOCK, n, before, ends,
-                           l->compressed, worth);
+                           l->compressed, limit);
     l->text = false;
     return l->n > 0;
 }

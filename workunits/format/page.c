@@ -35,7 +35,7 @@ static void encode_three(const unsigned char three[3], char four[4])
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const uint32_t bits = (uint32_t)three[0] << 16 | (uint32_t)three[1] << 8 | three[2];
     for (size_t i = 0; i < 4; i++)
-        four[i] = digits[bits >> (18 - 6 * i) & 63];
+        four[i] = digits[bits >> (18 - 6 * i) & 63]; /* six bits a digit, the highest first */
 }
 
 /* Writes n bytes to the stream. A wu_write_fn; user: a base64. */
@@ -47,6 +47,7 @@ static int write_base64(void *user, const void *bytes, size_t n)
     char text[4 * AT_ONCE];
     size_t n_encoded = 0;
     for (; n > 0; n_encoded = 0) {
+        /* Completes the waiting bytes; or lets the last one or two bytes wait. */
         for (; n > 0 && b->n < 3 && (b->n > 0 || n < 3); n--)
             b->waiting[b->n++] = *at++;
         if (b->n == 3) {
@@ -69,7 +70,7 @@ static void end_base64(base64 *b)
         return;
     memset(b->waiting + b->n, 0, 3 - b->n);
     encode_three(b->waiting, four);
-    memset(four + b->n + 1, '=', 3 - b->n);
+    memset(four + b->n + 1, '=', 3 - b->n); /* n bytes make n + 1 digits */
     (void)fwrite(four, 1, sizeof four, b->file);
 }
 
@@ -163,6 +164,7 @@ void wu_page_number(wu_page *page, char before, int64_t value)
 
 void wu_page_value(wu_page *page, double value)
 {
+    /* scale: makes the four significant digits an integer */
     const double size = fabs(value),
                  scale = size < 10     ? 1e3
                          : size < 100  ? 1e2
@@ -242,7 +244,8 @@ void wu_spread_look(wu_spread *s, double value, bool binned)
     s->n++;
 }
 
-/* Writes a number below the histogram, preceded by `word`. */
+/* Writes a number below the histogram, preceded by `word`: integers that are not too long without
+ * exponent. */
 static void put_end(wu_page *page, const char *word, double value)
 {
     wu_page_put(page,

@@ -43,7 +43,7 @@ tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t
 enum { WU_BINS = 24 }; /* number of bins of a histogram */
 /* The range and the histogram of values. */
 typedef struct wu_spread {
-    uint64_t n;
+    uint64_t n; /* number of values */
     double least, most, sum;
     uint64_t bins[WU_BINS]; /* numbers of values in equal parts of the range */
 } wu_spread;

@@ -11,8 +11,9 @@
 #include "workunits/format/job.h"
 #include "workunits/format/member_png.h"
 
-/* If a member has more bytes of samples than this, only the main thread decodes, which calls tc_ask
- * meanwhile: other threads could not be interrupted for too long. */
+/* If a member has more bytes of samples than this, only the main thread decodes. It calls tc_ask,
+ * by which the caller can interrupt it, again and again; other threads can only be interrupted
+ * after a member. */
 #define LONG_MEMBER ((uint64_t)8 << 20)
 
 typedef enum piece_kind { IMAGE, MASK, LABELS } piece_kind;
@@ -29,7 +30,7 @@ typedef struct decoder {
     const tc_poll *poll; /* the poll for tc_ask; NULL: this thread must not use it */
     tc_status status;    /* TC_OK, or the status of the first piece that failed */
     tc_err err;
-    size_t at; /* index of the current piece, or of the piece that failed */
+    size_t at; /* index in loader.pieces of the current piece, or of the piece that failed */
 } decoder;
 
 /* The loading of an item, or of a slice. */
@@ -39,7 +40,8 @@ typedef struct loader {
     bool any_thread; /* all threads may call tc_ask with the poll, not only the main thread */
     const wu_item *item;
     uint8_t *image; /* the stored samples, or the grey values that their colours are converted to */
-    wu_pixels *out; /* NULL: colours are not converted */
+    wu_pixels
+        *out; /* the pixels of the item; NULL: only `image` is filled, and not converted to grey */
     piece *pieces;
     size_t n, room;
     decoder *decoders;
@@ -47,8 +49,8 @@ typedef struct loader {
 
 /* --- the members ----------------------------------------------------------------------------- */
 
-/* Adds members [from, to) of a list to the pieces. The first of these members begins at pixel 0 of
- * the item, each further one where the one before it ends. */
+/* Adds members [from, to) of a list to the pieces. The first of these members begins at pixel 0,
+ * each further one at the pixel at which the one before it ends. */
 static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, size_t from,
                             size_t to, tc_err *err)
 {
@@ -71,8 +73,8 @@ static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, si
 
 /* --- one member ------------------------------------------------------------------------------ */
 
-/* Converts n pixels p from RGB to grey. `grey` may be equal to p: pixel i is written after pixels
- * up to i were read. */
+/* Converts n pixels p from RGB to grey. `grey` may be equal to p: grey pixel i is written after the
+ * colours of pixels 0 to i were read. */
 static tc_status rgb_to_grey(const uint8_t *p, size_t n, uint8_t *grey, const tc_poll *poll,
                              tc_err *err)
 {
@@ -86,8 +88,8 @@ static tc_status rgb_to_grey(const uint8_t *p, size_t n, uint8_t *grey, const tc
 }
 
 /* Whether each member is decoded to a buffer of its own and converted to grey from there. An item
- * of one member is converted in place; with several members, that would need memory for the colours
- * of all of them. */
+ * of one member is converted in place; with several members, conversion in place would need memory
+ * for the colours of all of them. */
 static bool uses_colour_buffer(const loader *l)
 {
     return l->item->channels == 3 && l->out != NULL && l->item->n_images > 1;
@@ -110,7 +112,7 @@ static tc_status decode_image(const loader *l, decoder *d, const piece *p)
     return status;
 }
 
-/* Converts n samples to 0 and 1. mask may be the same memory as samples. */
+/* Converts n samples of 8 or 16 bits to 0 or 1. mask may be the same memory as samples. */
 static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n, uint8_t *mask,
                                 const tc_poll *poll, tc_err *err)
 {
@@ -243,7 +245,8 @@ static tc_status decode_pieces(loader *l, tc_err *err)
 static tc_status count_labels(const loader *l, size_t n, tc_err *err)
 {
     const uint32_t *const labels = l->out->labels;
-    TC_AUTOFREE uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen); /* bits */
+    /* A bit for each possible label. */
+    TC_AUTOFREE uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen);
     uint32_t count = 0, largest = 0, last = 0;
     if (seen == NULL)
         return tc_no_memory(err, "the labels of an item");

@@ -67,7 +67,8 @@ void *wu_output_data(const wu_output *out, const char *name);
 tc_status wu_output_keep(wu_output *out, tc_err *err);
 void wu_output_free(wu_output *out);
 
-/* Provides the arrays of a result's items: the spool. */
+/* Functions that provide the arrays of a result's items; in texcell they read the spool, the file
+ * of finished items. */
 typedef struct wu_result_source {
     void *user;
     /* Reads the output of item `index`: its WU_OWN arrays without data (compressed), and the other

@@ -14,12 +14,11 @@ typedef struct wu_result_file {
     const char *path; /* not owned */
     wu_npz_reader *npz;
     size_t n_items;
-    char **item_names; /* [n_items] UTF-8 */
-    /* [n_items] path of the file that each item was made from, "": unknown; NULL: unknown for all
-     */
-    const char **item_sources;
-    double *item_spacing; /* [n_items][3] size of a voxel, z, y, x in micrometres, NaN: unknown;
-                             NULL: unknown for all */
+    char **item_names;         /* [n_items] UTF-8 */
+    const char **item_sources; /* [n_items] path of the file that each item was made from, or "" if
+                                  it is unknown; NULL if it is unknown for all items */
+    double *item_spacing; /* [n_items][3] size of a voxel (z, y, x) in micrometres, NaN if it is
+                             unknown; NULL if it is unknown for all items */
     size_t n_declared;
     wu_declared *declared; /* [n_declared] from result.json; the arrays need not match them */
 } wu_result_file;
@@ -37,8 +36,8 @@ void wu_result_file_close(wu_result_file *file);
 tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item,
                            size_t *index, tc_err *err);
 
-/* The first picture of item `item` in the result, whose shape is the item's size; NULL: there is
- * none. */
+/* Returns the first picture of item `item` in the result, whose shape is the item's size, or NULL
+ * if the result has no picture of it. */
 const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item);
 
 /* --- tables ---------------------------------------------------------------------------------- */
@@ -60,7 +59,8 @@ typedef struct wu_table {
     uint64_t rows;
     size_t n_arrays;
     wu_table_array *arrays; /* points into wu_tables.arrays */
-    bool has_item;          /* arrays[0] has the item of each row; false: row i is of item i */
+    bool has_item;  /* the table may have any number of rows for an item, and arrays[0] (role
+                       WU_ITEM) has the item of each row; false: row i belongs to item i */
     bool in_voxels; /* the size of voxels is unknown for all items: sizes are not in micrometres */
     bool flat;      /* the items are images, not stacks, as a picture in the result shows */
     size_t n_columns; /* number of columns, without the WU_ITEM array */
@@ -71,7 +71,7 @@ typedef struct wu_tables {
     size_t n;
     wu_table *tables;       /* [n] in the order of the declarations */
     wu_table_array *arrays; /* the arrays of all tables */
-    bool *used; /* for each array of the NPZ, whether it is in a table or names columns of one */
+    bool *used; /* for each array of the NPZ, whether it is in a table or names a table's columns */
 } wu_tables;
 
 /* Sorts the arrays into tables, except those of more than two axes. TC_BAD_INPUT: arrays do not

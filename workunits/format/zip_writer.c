@@ -26,8 +26,8 @@ enum {
 
 struct wu_zip_writer {
     int fd;
-    const char *shown;
-    int level;
+    const char *shown; /* name of the file in messages */
+    int level;         /* compression level */
     wu_compressor *packer;
     uint64_t at; /* offset in the file at which the buffer will be written */
     size_t n_buffered;
@@ -173,7 +173,8 @@ static tc_status begin_member(wu_zip_writer *w, const char *name, bool deflated,
                               tc_err *err)
 {
     assert(w->name == NULL);
-    unsigned char header[LOCAL_HEADER], extra[LOCAL_EXTRA] = { 1, 0, 16, 0 };
+    unsigned char header[LOCAL_HEADER];
+    unsigned char extra[LOCAL_EXTRA] = { 1, 0, 16, 0 }; /* ZIP64: id 1, 16 bytes: two sizes */
     w->name = strdup(name);
     if (w->name == NULL)
         return tc_no_memory(err, w->shown);
@@ -181,8 +182,9 @@ static tc_status begin_member(wu_zip_writer *w, const char *name, bool deflated,
     /* Deflating can make the data larger, by less than a thousandth. */
     w->zip64 = bytes + bytes / 1000 + (1 << 16) >= UINT32_MAX;
     w->header = bytes_written(w);
-    const uint64_t later = w->zip64 ? UINT32_MAX : 0;
-    put_shared(w, put_number(header, 0x04034b50, 4), w->zip64, 0, later, later,
+    const uint64_t later =
+        w->zip64 ? UINT32_MAX : 0; /* UINT32_MAX: the sizes are in the extra field */
+    put_shared(w, put_number(header, 0x04034b50 /* "PK\3\4" */, 4), w->zip64, 0, later, later,
                w->zip64 ? LOCAL_EXTRA : 0);
     tc_status status = append_bytes(w, header, sizeof header, err);
     if (status == TC_OK)
@@ -227,6 +229,7 @@ tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err
 static tc_status add_entry(wu_zip_writer *w, tc_err *err)
 {
     const size_t name = strlen(w->name), need = w->list_size + ENTRY + name + ENTRY_EXTRA;
+    /* Those of these numbers that need more than 32 bits follow each other in the extra field. */
     const uint64_t large[3] = { w->member.size, w->member.compressed, w->header };
     unsigned char extra[ENTRY_EXTRA], *end = extra + 4;
     if (need > w->list_room) {
@@ -262,10 +265,10 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
     return_if_error(w->compressed ? TC_OK : wu_compressor_end(w->packer, &w->member, err));
     return_if_error(flush_buffer(w, err));
     if (w->at - w->data != m->compressed)
-        return tc_fail(err, TC_INTERNAL, "%s: member %s is not of the length that was said",
+        return tc_fail(err, TC_INTERNAL, "%s: member %s does not have the announced length",
                        w->shown, w->name);
     if (!w->zip64 && (m->compressed >= UINT32_MAX || m->size >= UINT32_MAX))
-        return tc_fail(err, TC_INTERNAL, "%s: member %s is larger than was said", w->shown,
+        return tc_fail(err, TC_INTERNAL, "%s: member %s is larger than announced", w->shown,
                        w->name);
     put_number(put_number(put_number(numbers, m->crc, 4), m->compressed, 4), m->size, 4);
     put_number(put_number(large, m->size, 8), m->compressed, 8);
@@ -282,11 +285,13 @@ tc_status wu_zip_end(wu_zip_writer *w, tc_err *err)
 tc_status wu_zip_finish(wu_zip_writer *w, bool sync, tc_err *err)
 {
     assert(w->name == NULL);
+    /* ZIP64 end record and locator (if needed), and end record; the fields that are written as 0
+     * are numbers of volumes and the length of the comment. */
     unsigned char record[56 + 20 + 22], *p = record;
     const uint64_t begin = bytes_written(w), end = begin + w->list_size,
                    n = w->count < 0xffff ? w->count : 0xffff;
     if (w->count > 0xffff || end >= UINT32_MAX) {
-        p = put_number(put_number(p, 0x06064b50, 4), 56 - 12, 8);
+        p = put_number(put_number(p, 0x06064b50, 4), 56 - 12, 8); /* size without these 12 bytes */
         p = put_number(put_number(put_number(p, VERSION_ZIP64, 2), VERSION_ZIP64, 2), 0, 8);
         p = put_number(put_number(p, w->count, 8), w->count, 8);
         p = put_number(put_number(p, w->list_size, 8), begin, 8);

@@ -175,7 +175,7 @@ wu_rgb wu_colour_map(double value)
      * 3 blue) and winds `rotations` times around the grey diagonal. Its darkest and brightest
      * parts, which look black and white, are left out. */
     const double start = 0.5, rotations = -0.75, hue = 1.5, darkest = 0.14, brightest = 0.92;
-    const double grey = darkest + (brightest - darkest) * value;
+    const double grey = darkest + (brightest - darkest) * value; /* the place on the diagonal */
     const double angle = 2 * PI * (start / 3 + 1 + rotations * grey);
     const double amplitude = hue * grey * (1 - grey) / 2;
     const double c = cos(angle), s = sin(angle);
@@ -186,7 +186,8 @@ wu_rgb wu_colour_map(double value)
 
 wu_rgb wu_label_colour(uint32_t label)
 {
-    /* Hues in steps of the golden ratio around the colour circle, at full brightness. */
+    /* Hues in steps of the golden ratio around the colour circle, at full brightness. In each sixth
+     * of the circle one component is 1, one is `low`, and one rises or falls between them. */
     const double turn = 0.61803398874989485 * label;
     const double hue = (turn - floor(turn)) * 6;
     const double rise = hue - floor(hue), low = 0.3;
@@ -194,8 +195,8 @@ wu_rgb wu_label_colour(uint32_t label)
     static const int order[6][3] = { { 3, 1, 0 }, { 2, 3, 0 }, { 0, 3, 1 },
                                      { 0, 2, 3 }, { 1, 0, 3 }, { 3, 0, 2 } };
     const double parts[4] = { low, rising, falling, 1 };
-    const int *o = order[(int)hue % 6];
-    return (wu_rgb){ to_byte(parts[o[0]]), to_byte(parts[o[1]]), to_byte(parts[o[2]]) };
+    const int *rgb = order[(int)hue % 6]; /* indices in parts */
+    return (wu_rgb){ to_byte(parts[rgb[0]]), to_byte(parts[rgb[1]]), to_byte(parts[rgb[2]]) };
 }
 
 wu_rgb wu_blend(wu_rgb a, wu_rgb b, double share)

@@ -88,13 +88,14 @@ static bool invert_stains(const stain_set *set, size_t k, double out[3])
     return fabs(det) > 1e-3;
 }
 
-/* Sets density[v] to -log10(v / 255) times 2^16, computed from integer logarithms to base 2. */
+/* Sets density[v] to -log10(v / 255) times 2^16, computed from integer logarithms to base 2; the
+ * density of the value 0 is taken as 6. */
 static void make_densities(int32_t density[256])
 {
     static const uint64_t log10_of_2 = 1292913986; /* log10(2) times 2^32 */
     density[0] = 6 << 16;
     for (uint64_t v = 1; v < 256; v++) {
-        /* log2(255 / v) times 2^28 */
+        /* log2(255 / v) times 2^28, from logarithms times 2^80 */
         const uint64_t log2 = (uint64_t)((tc_log2_q80(255) - tc_log2_q80(v)) >> 52);
         density[v] = (int32_t)(((log2 * log10_of_2 >> 32) + (1 << 11)) >> 12);
     }

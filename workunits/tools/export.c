@@ -106,8 +106,8 @@ static tc_status fail_list(const char *folder, tc_err *err)
                    strerror(errno));
 }
 
-/* Writes `line` and `end` to the list. mode: "wb" begins a new list, "ab" appends (as for fopen).
- */
+/* Writes `line` and `end` to the folder's file WU_EXPORT_LIST, the list of the files that exports
+ * wrote. mode: "wb" begins a new list, "ab" appends (as for fopen). */
 static tc_status write_list(const char *folder, const char *mode, const char *line, const char *end,
                             tc_err *err)
 {
@@ -220,7 +220,8 @@ static tc_status remove_file(const char *folder, const char *name, const char *e
     return TC_OK;
 }
 
-/* The last line of WU_EXPORT_LIST. Files that were changed later were changed by a person. */
+/* The last line of WU_EXPORT_LIST. It is written after all files: a file that was changed after the
+ * list was changed by a person. */
 static const char list_end[] = "# all files are written";
 
 tc_status wu_export_end(const char *folder, tc_err *err)
@@ -229,7 +230,7 @@ tc_status wu_export_end(const char *folder, tc_err *err)
 }
 
 /* Renames the table of this name to NAME.edited, or NAME.edited2 and so on, if it was changed after
- * `finished`, when the export that wrote it ended. */
+ * `finished`, the time at which the export that wrote it ended. */
 static tc_status keep_edited(const char *folder, const char *name, time_t finished, tc_err *err)
 {
     TC_AUTOFREE char *const path = wu_path_in(folder, name, "");
@@ -257,8 +258,8 @@ static tc_status keep_edited(const char *folder, const char *name, time_t finish
 }
 
 /* Removes the file that a line of the list names, if an export can have written it, and its
- * temporary file, which a killed export may have left. finished: when that export ended; 0: it did
- * not. */
+ * temporary file, which a killed export may have left. finished: the time at which this export
+ * ended, or 0 if it did not end. */
 static tc_status remove_listed(const char *folder, char *line, time_t finished, tc_err *err)
 {
     const size_t n = strlen(line);
@@ -271,8 +272,8 @@ static tc_status remove_listed(const char *folder, char *line, time_t finished, 
     return status == TC_OK ? remove_file(folder, line, ".tmp", err) : status;
 }
 
-/* Whether the list begins with the title, or is empty or ends within the title, as when the disk
- * was full. line: a buffer of `size` bytes. */
+/* Whether the list begins with the title. A list that is empty or ends within the title counts,
+ * too: it was cut short by a full disk. line: a buffer of `size` bytes. */
 static bool begins_list(char *line, size_t size, FILE *list)
 {
     if (fgets(line, (int)size, list) == NULL)
@@ -281,8 +282,9 @@ static bool begins_list(char *line, size_t size, FILE *list)
            (strcmp(list_title, line) == 0 || feof(list) != 0);
 }
 
-/* When the export ended that wrote the list, of which the title was read; 0: it did not end, or
- * this is not known. The list is then read again from its title on. */
+/* Returns the time at which the export that wrote the list ended, or 0 if it did not end or the
+ * time is not known. The list must have been read up to the end of its title; reading continues
+ * there. */
 static time_t when_finished(FILE *list)
 {
     char line[1024] = "";
@@ -345,7 +347,7 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_c
                        file->path);
     for (size_t i = 0; i < file->n_items; i++)
         if (i >= (*job)->n_items || strcmp((*job)->items[i].name, file->item_names[i]) != 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: item %zu is not %s, as %s has it", path, i,
+            return tc_fail(err, TC_BAD_INPUT, "%s: item %zu is not %s, as in %s", path, i,
                            file->item_names[i], file->path);
     return TC_OK;
 }

@@ -19,7 +19,7 @@
 typedef struct wu_export_extras {
     bool pictures, tiff, geojson;
     bool for_report; /* a report's page shows the pictures; parameters.json is written for it */
-    bool marks;      /* items.csv and columns.csv are left to wu_report_marks_csv */
+    bool marks; /* items.csv and columns.csv are not written here, but by wu_report_marks_csv */
     bool only_marks; /* wu_export_write writes nothing, but removes an earlier export's files */
 } wu_export_extras;
 
@@ -27,8 +27,8 @@ typedef struct wu_export_extras {
 tc_status wu_export_write(const char *result, const char *unit, const char *folder,
                           wu_export_extras extras, tc_err *err);
 
-/* Checks the folder before anything is computed. TC_BAD_INPUT: the folder has a file that no export
- * wrote, with the name of a file that analyse writes. */
+/* For the command analyse: checks the folder before anything is computed. TC_BAD_INPUT: the folder
+ * has a file with the name of one that analyse writes, and no export wrote it. */
 tc_status wu_export_check(const char *folder, tc_err *err);
 
 /* Opens a work unit and checks that the result was computed from it: compares size, CRC-32 and

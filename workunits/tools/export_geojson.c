@@ -21,8 +21,8 @@ typedef struct ring {
     size_t first, n; /* its corners are rings.corners[first, first + n); the last is equal to the
                         first */
     int64_t area;    /* enclosed area in pixels; negative for a hole */
-    corner below; /* a pixel of the region just below a side of the ring; if the ring is a hole, the
-                     pixel above it is in the hole */
+    corner below; /* a pixel of the region just below a side of the ring; if the ring is the border
+                     of a hole, the pixel above this one is in the hole */
     size_t outer; /* for a hole: index of the ring around it */
 } ring;
 
@@ -31,7 +31,8 @@ typedef struct rings {
     size_t n, room, n_corners, corner_room, n_walk, walk_room;
     ring *list;           /* [n] */
     corner *corners;      /* [n_corners] the corners of all rings */
-    corner *walk;         /* [n_walk] the outline being traced, which may visit a corner twice */
+    corner *walk;         /* [n_walk] the walk: the corners of the outline that is being traced, in
+                             their order; a corner may occur twice */
     uint32_t *walk_index; /* [ny + 1][nx + 1] for each corner of pixels: its index in `walk` plus 1;
                              0 if it is not in `walk` */
     bool no_memory;
@@ -210,8 +211,9 @@ static void begin_feature(geojson *g, const char *kind)
             g->features++ > 0 ? "," : "", kind);
 }
 
-/* Ends a feature. z: the index of its slice, which is written as QuPath's "plane"; negative: there
- * are no slices. title: it is not escaped, as titles consist of a-z, 0-9 and '_'. */
+/* Ends a feature. z: the index of its slice, which is written as QuPath's "plane", or a negative
+ * number if the item has no slices. title: is not escaped, as titles consist of a-z, 0-9 and '_'.
+ */
 static void end_feature(geojson *g, const char *title, uint64_t number, int64_t z)
 {
     if (z >= 0)

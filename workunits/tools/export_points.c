@@ -156,7 +156,7 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
         wu_item_title_of(images->items[item].name, images->items[item].source);
     char name[2 * WU_MAX_NAME];
     TC_AUTO(wu_pixels_free) wu_pixels px = { .nx = 0 };
-    view whole_view = { .first = -1e9, .last = 1e9 }, views[MAX_SLICES];
+    view whole_view = { .first = -1e9, .last = 1e9 /* all points */ }, views[MAX_SLICES];
     return_if_error(wu_item_load(images, item, &px, err));
     grey_range(&px, &whole_view.lo, &whole_view.hi);
     whole_view.z1 = px.nz;
@@ -170,6 +170,7 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
             views[i] = whole_view;
             views[i].z0 = z;
             views[i].z1 = z + 1;
+            /* Each slice shows the points up to the middle between it and the next slice drawn. */
             views[i].first = i == 0 ? -1e9 : (views[i - 1].z0 + z) / 2.0;
             if (i > 0)
                 views[i - 1].last = views[i].first;

@@ -44,8 +44,8 @@ static void keep_message(void *user, const char *format, va_list args)
         vsnprintf(f->message, sizeof f->message, format, args);
 }
 
-/* Sets the tags of page z. The first page gets a description in ImageJ's format, in which the unit
- * must be ASCII (so "micron"). */
+/* Sets the tags of page z. The first page gets a description in ImageJ's format, which must be
+ * ASCII, so that the unit is "micron". */
 static void set_tags(tiff_file *f, uint32_t z)
 {
     char description[200];
@@ -104,8 +104,8 @@ static size_t deflate_strip(const tiff_file *f, size_t n)
                                                           f->compressed + 2, limit);
     const unsigned long sum = adler32_z(1, f->strip, n);
     unsigned char *const end = f->compressed + 2 + deflated;
-    f->compressed[0] = 0x78;
-    f->compressed[1] = 0x01;
+    f->compressed[0] = 0x78; /* deflate, window of 32 KiB */
+    f->compressed[1] = 0x01; /* fastest level; makes the header a multiple of 31 */
     for (int i = 0; i < 4; i++)
         end[i] = (unsigned char)(sum >> (24 - 8 * i));
     return deflated == 0 ? 0 : deflated + 6;
@@ -116,8 +116,8 @@ static tc_status fail_writing(const tiff_file *f, const char *path, tc_err *err)
     return tc_fail(err, TC_IO, "%s: cannot be written: %s", path, f->message);
 }
 
-/* Reads the next `rows` rows and writes them as a strip. Returns TC_MORE if a label needs 32 bits.
- */
+/* Reads the next `rows` rows and writes them as strip number `strip` of the page. Returns TC_MORE
+ * if a label needs 32 bits. */
 static tc_status write_strip(tiff_file *f, const char *path, uint32_t strip, uint32_t rows,
                              tc_err *err)
 {
@@ -179,8 +179,10 @@ static tc_status allocate_buffers(tiff_file *f, tc_err *err)
 static tc_status write_tiff(tiff_file *f, const char *path, const char *temporary, tc_err *err)
 {
     wu_tiff_listener listener = { .error = keep_message, .user = f };
-    f->tiff = wu_tiff_create(&listener, temporary,
-                             (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" : "w");
+    f->tiff =
+        wu_tiff_create(&listener, temporary,
+                       (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" /* BigTIFF */
+                                                                             : "w");
     tc_status status = f->tiff == NULL ? fail_writing(f, path, err) : write_pages(f, path, err);
     if (status == TC_OK && TIFFFlush(f->tiff) != 1)
         status = fail_writing(f, path, err);

@@ -11,9 +11,9 @@
 
 /* --- label pictures of a result -------------------------------------------------------------- */
 
-/* Whether `path` ends with `source`, the recorded end of the path of the picture that a result's
- * item was made from. last: the whole paths are compared; else the paths without their last parts.
- */
+/* Whether `path` ends with `source`. source: the end of a path, which a result records: that of the
+ * picture from which one of its items was made. If `last` is false, both are compared without their
+ * last parts (the file names). */
 static bool is_source_of(const char *source, const char *path, bool last)
 {
     const char *const slash = strrchr(source, '/'), *const end = strrchr(path, '/');
@@ -24,7 +24,8 @@ static bool is_source_of(const char *source, const char *path, bool last)
                      : end == NULL ? 0
                                    : (size_t)(end - path);
     const bool cut =
-        strlen(source) + 4 > WU_MAX_SOURCE; /* a long source was cut at its beginning */
+        strlen(source) + 4 > WU_MAX_SOURCE; /* a source of about the maximal length was cut at its
+                                               beginning, perhaps within a part of the path */
     return n <= m && memcmp(path + m - n, source, n) == 0 &&
            (n == 0 || n == m || cut || path[m - n - 1] == '/');
 }
@@ -32,7 +33,7 @@ static bool is_source_of(const char *source, const char *path, bool last)
 /* The item of a result that matches an item being packed. */
 typedef struct match {
     size_t index; /* index of the last matching item */
-    size_t n;     /* number of items that match equally well; 0: none */
+    size_t n;     /* number of items that match equally well; 0: no item matches */
 } match;
 
 /* The absolute path of an item's picture, as the user gave it, and with symbolic links resolved. */
@@ -60,7 +61,7 @@ static match match_picture(const wu_result_file *file, const char *name, bool na
                    has_name = strcmp(file->item_names[k], name) == 0;
         if (known && !named && source_fits(file, k, paths, true)) {
             if (has_name)
-                return (match){ k, 1 };
+                return (match){ k, 1 }; /* the same file and name */
             same_file = (match){ k, same_file.n + 1 };
         }
         if (has_name && (named || source_fits(file, k, paths, false)))
@@ -99,8 +100,8 @@ static tc_status find_in_result(const wu_result_file *file, const wu_source *ite
     return source != NULL
                ? tc_fail(err, TC_BAD_INPUT,
                          "%s: its labels are of %s, and those of %s cannot be distinguished from "
-                         "them by the name; compute them, or where both pictures show the same "
-                         "objects name this one %s with --names",
+                         "them by the name; compute them, or, if both pictures show the same "
+                         "objects, name this one %s with --names",
                          file->path, source, item->path, item->name)
                : tc_fail(err, TC_BAD_INPUT,
                          "%s: has no labels of an item \"%s\"; compute it with \"labels\": true, "
@@ -108,7 +109,7 @@ static tc_status find_in_result(const wu_result_file *file, const wu_source *ite
                          file->path, item->name);
 }
 
-/* Gives the item the labels of a result, if their shape is that of the item. */
+/* Makes the labels of a result the labels of the item, if they have the shape of the item. */
 static tc_status take_from_result(const wu_result_file *file, wu_source *item, bool named,
                                   const wu_source **used_by, tc_err *err)
 {
@@ -209,11 +210,11 @@ tc_status wu_labels_next(wu_label_reader *r, uint32_t *labels, tc_err *err)
                                                         : read_picture_slice(r, labels, n, err);
     for (size_t i = 0; status == TC_OK && i < n; i++)
         if (labels[i] > WU_MAX_LABEL)
-            return tc_fail(
-                err, TC_BAD_INPUT,
-                "%s: has a value that is no label: they are whole numbers from 0 to %u; number "
-                "the objects again",
-                r->item->labels.files[0], WU_MAX_LABEL);
+            return tc_fail(err, TC_BAD_INPUT,
+                           "%s: has a value that is not a label: labels are whole numbers from 0 "
+                           "to %u; number "
+                           "the objects again",
+                           r->item->labels.files[0], WU_MAX_LABEL);
     return status;
 }
 

@@ -36,11 +36,10 @@ static const char help[] =
     "Exit codes: 0 done, 1 bad usage, 2 bad input, 3 try again later, 70 a fault\n"
     "of this program.\n";
 
-/* This mutex is held while notes or progress are printed, and while the variables below are used.
- */
+/* This mutex is held while notes or progress are printed, and protects the variables below. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tc_notes notes; /* the notes of wu_note_of so far */
-static bool drawn;     /* a line of progress is on the terminal */
+static bool drawn;     /* the last line of the terminal is a line of progress */
 
 static void clear_progress(void)
 {
@@ -100,7 +99,7 @@ void wu_notes_end(void)
 
 void wu_progress(const char *what, size_t done, size_t n)
 {
-    static double shown;
+    static double shown; /* when the line was last printed, in seconds */
     const double time = tc_seconds();
     if (isatty(STDERR_FILENO) != 1)
         return;

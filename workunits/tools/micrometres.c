@@ -36,7 +36,7 @@ static bool read_measure(const char *text, um_measure *out)
         at++;
     for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
         const size_t n = strlen(units[i].name);
-        for (size_t k = 0; strncmp(at, units[i].name, n) == 0 && k < 9; k++)
+        for (size_t k = 0; strncmp(at, units[i].name, n) == 0 && k < 9; k++) /* 9: all of powers */
             if (strcmp(at + n, powers[k / 3][k % 3]) == 0) {
                 out->power = (int)(k % 3) + 1;
                 out->um = value;
@@ -75,7 +75,7 @@ static bool about_equal(double a, double b)
 }
 
 /* Checks that pixels have the same size in all items, and sets *example to an item with this size.
- * given_text: the parameter in messages. */
+ * given_text: the parameter and its value, for messages. */
 static tc_status find_size(const wu_sources *sources, const char *given_text,
                            const wu_source **example, tc_err *err)
 {
@@ -120,7 +120,8 @@ static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixe
         !(about_equal(y, x) && about_equal(z, x)))
         return tc_fail(
             err, TC_BAD_INPUT,
-            "%s: a pixel is not as long along all axes (%g, %g, %g micrometres): give %s in pixels",
+            "%s: a pixel has different lengths along the axes (%g, %g, %g micrometres): give %s in "
+            "pixels",
             item->pages.files[0], z, y, x, p->key);
     return TC_OK;
 }
@@ -147,6 +148,7 @@ static tc_status replace_one(const an_param *p, json_t *parameters, const um_mea
     const char *const text = json_string_value(json_object_get(parameters, p->key));
     snprintf(given_text, sizeof given_text, "%s \"%.40s\"", p->key, text);
     if (m->power != power)
+        /* Shows the value with the right unit: "12um2" for an area. */
         return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: it is %s: %.*s%s", given_text,
                        kinds[power - 1], (int)(strrchr(text, 'm') + 1 - text), text,
                        powers[power - 1]);

@@ -45,7 +45,7 @@ static uint64_t voxels_of(const wu_item *item)
 /* Raises the plan's memory to what decoding the item takes, before its state is allocated. */
 static void count_loading(const wu_item *item, an_plan *plan)
 {
-    uint64_t each = 0;
+    uint64_t each = 0; /* bytes for each further thread */
     const uint64_t loading = PLAN_PROGRAM + wu_item_loading_bytes(item, &each),
                    members = item->n_images + item->n_masks + item->n_labels;
     plan->memory_bytes = tc_larger(plan->memory_bytes, loading);
@@ -63,6 +63,7 @@ static tc_status use_pixels(const wu_job *job, size_t index, const an_analysis *
                            .item = &job->items[index],
                            .pixels = &pixels,
                            .plan = *plan,
+                           /* starting threads takes longer than the analysis of small items */
                            .threads = plan->flops < 1e7 ? 1 : os_processors(),
                            .result_only = true };
     tc_status status = TC_OK;
@@ -72,7 +73,8 @@ static tc_status use_pixels(const wu_job *job, size_t index, const an_analysis *
     return analysis->memory(&work, plan, err);
 }
 
-/* Adds the needs of an item: sums, or the largest of all items. */
+/* Adds the needs of an item to *out: operations, pixels and outputs are added, and of the other
+ * needs the largest of all items are kept. */
 static tc_status add_item(const wu_job *job, size_t index, const an_analysis *analysis,
                           const void *params, wu_needs *out, tc_err *err)
 {

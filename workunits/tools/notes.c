@@ -4,7 +4,7 @@
 
 #include "workunits/tools/notes.h"
 
-/* State of reading the arrays that have rows of all items, item by item. */
+/* State of reading, item by item, the arrays that have the rows of all items. */
 typedef struct reading {
     const wu_result_file *file;
     const an_analysis *analysis;
@@ -16,7 +16,8 @@ typedef struct reading {
                                 arrays of single items, which no note needs */
 } reading;
 
-/* Returns the item for note_result. Its size is set if the result has a picture of it, else 0. */
+/* Returns the item `index` as note_result needs it. Its size is set if the result has a picture of
+ * it, else 0. */
 static wu_item item_of(const reading *r, size_t index)
 {
     wu_item item = { .name = r->file->item_names[index],
@@ -34,7 +35,7 @@ static wu_item item_of(const reading *r, size_t index)
     return item;
 }
 
-/* Counts the rows of each item. index: that of the array which has the item of each row. */
+/* Counts the rows of each item. index: index of the array that has the item of each row. */
 static tc_status count_rows(reading *r, size_t index, tc_err *err)
 {
     const uint64_t n = wu_npz_info(r->file->npz, index)->shape[0];
@@ -67,7 +68,7 @@ static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
         if (info == NULL || info->dtype != want->info.dtype || info->ndim != want->info.ndim ||
             memcmp(info->shape + 1, want->info.shape + 1, (info->ndim - 1) * sizeof *info->shape) !=
                 0)
-            return tc_fail(err, TC_BAD_INPUT, "%s: another array", want->info.name);
+            return tc_fail(err, TC_BAD_INPUT, "%s: is not as declared", want->info.name);
         if (want->declared.role == WU_ITEM)
             return_if_error(count_rows(r, (size_t)at, err));
         return_if_error(wu_npz_stream_open(r->file->npz, (size_t)at, &r->streams[i], err));

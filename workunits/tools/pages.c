@@ -101,16 +101,15 @@ static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_
 
 bool wu_has_one_colour(const an_survey *survey, char *text, size_t size)
 {
-    enum {
-        MUCH = 8
-    }; /* a colour counts as the only one if it is at least MUCH times the sum of the other two,
-          which may differ from 0 because of JPEG or a scale bar */
+    /* A colour counts as the only one if its sum is at least MUCH times that of the other two,
+     * which may differ from 0 because of JPEG or a scale bar. */
+    enum { MUCH = 8 };
     static const char *const names[3] = { "red", "green", "blue" };
     const uint64_t sum = survey->rgb[0] + survey->rgb[1] + survey->rgb[2];
     for (size_t c = 0; c < 3; c++)
         if (sum > 0 && survey->rgb[c] >= MUCH * (sum - survey->rgb[c])) {
             snprintf(text, size,
-                     "has only %s, of which the grey value, (R+G+B)/3, is a third: --channel %s "
+                     "has only %s, and the grey value, (R+G+B)/3, is a third of it: --channel %s "
                      "uses all of it",
                      names[c], names[c]);
             return true;

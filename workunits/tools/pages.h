@@ -17,8 +17,8 @@ typedef struct wu_page_reader {
     bool survey;      /* the pixels are added to item->survey */
     bool defer_grey;  /* RGB pages are not surveyed: the caller converts them to grey and surveys
                          them */
-    bool as_it_is;    /* `encoded` is set, if possible */
-    char *note;       /* the note to be printed when the reader is closed; owned */
+    bool as_it_is; /* the page's file is kept in `encoded`, if a work unit can hold it unchanged */
+    char *note;    /* the note to be printed when the reader is closed; owned */
     unsigned char *encoded; /* the last page as a PNG file that a work unit can hold, if its file is
                                such a PNG; else NULL. Owned, unless the caller takes it and sets
                                this field to NULL */

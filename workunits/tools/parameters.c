@@ -62,8 +62,8 @@ static void print_keys(const an_param *keys, const char *outer)
 
 /* --- for programs ---------------------------------------------------------------------------- */
 
-/* Sets the key of the object to the value if `has`. Takes over the reference to the value in any
- * case. Returns false if there is no memory. */
+/* Sets the key of the object to the value if `has` is true. In any case the reference to the value
+ * passes to this function. Returns false if there is no memory. */
 static bool set_value(json_t *object, const char *key, bool has, json_t *value)
 {
     if (has)

@@ -28,7 +28,7 @@ static const wu_picture_decoder *find_decoder(const unsigned char *magic, size_t
         { { 'I', 'I', 43, 0 }, 4, &wu_picture_tiff }, /* BigTIFF */
         { { 'M', 'M', 0, 43 }, 4, &wu_picture_tiff },
         { { 0x5c, 1, 0, 0 }, 4, &wu_picture_nifti }, /* NIfTI-1: 348, the size of its header */
-        { { 0, 0, 1, 0x5c }, 4, &wu_picture_nifti },
+        { { 0, 0, 1, 0x5c }, 4, &wu_picture_nifti }, /* the same, big-endian */
         { { 0x1c, 2, 0, 0 }, 4, &wu_picture_nifti }, /* NIfTI-2: 540 */
         { { 0, 0, 2, 0x1c }, 4, &wu_picture_nifti },
         { { 0x1f, 0x8b, 8 }, 3, &wu_picture_nifti }, /* gzip */
@@ -141,13 +141,13 @@ static tc_status open_picture(const char *path, const wu_picture_want *want, boo
 tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out,
                           tc_err *err)
 {
-    return open_picture(path, want, false, out, err);
+    return open_picture(path, want, false /* its metadata count */, out, err);
 }
 
 tc_status wu_picture_open_bare(const char *path, const wu_picture_want *want, wu_picture **out,
                                tc_err *err)
 {
-    return open_picture(path, want, true, out, err);
+    return open_picture(path, want, true /* a part of another picture */, out, err);
 }
 
 void wu_picture_close(wu_picture **picture)
@@ -243,7 +243,7 @@ static void write_note(wu_picture *picture)
                                   n > 0 ? "; " : "", notes[i]);
 }
 
-/* Whether all pixels of a page are the same, and not 0. */
+/* Whether all pixels of a page are equal, and not 0. */
 static bool is_one_value(const wu_picture_info *info, const uint8_t *page)
 {
     const size_t n = wu_picture_page_bytes(info),
@@ -257,7 +257,7 @@ static bool is_one_value(const wu_picture_info *info, const uint8_t *page)
 tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
 {
     if (picture->pages_read >= picture->info.nz)
-        return tc_fail(err, TC_INTERNAL, "%s: page %u was asked for, there are %u", picture->path,
+        return tc_fail(err, TC_INTERNAL, "%s: page %u was requested, but it has %u", picture->path,
                        picture->pages_read + 1, picture->info.nz);
     const tc_status status = decode_page(picture, pixels, err);
     if (status == TC_OK)

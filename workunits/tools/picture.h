@@ -56,7 +56,7 @@ typedef struct wu_picture_want {
     unsigned long time; /* the time of a series whose pages are read, counted from 1. 0: the first
                            time, or all times if each has one page */
     bool alone;    /* only pages in this file are read, even if its metadata name other files */
-    bool as_it_is; /* wu_picture_encoded will be called */
+    bool as_it_is; /* the file itself is kept, if it is a PNG, for wu_picture_encoded */
     bool scaled;   /* samples are scaled: lo becomes 0, hi (> lo) becomes 255 or 65535 */
     double lo, hi;
 } wu_picture_want;
@@ -102,10 +102,10 @@ extern const char *const wu_remarks[WU_REMARKS];
 
 /* What a file records about its picture besides the samples. */
 typedef struct wu_picture_about {
-    double um[3]; /* z, y, x: size of a voxel in micrometres; x 0: not recorded; z 0: only y and x
-                     are recorded */
+    double um[3]; /* size of a voxel (z, y, x) in micrometres; um[2] is 0 if it is not recorded,
+                     um[0] is 0 if only y and x are recorded */
     unsigned long channels, frames, slices; /* frames: times. 1 if not recorded */
-    unsigned orientation; /* as in Exif: 1: as stored; 2 to 8: to be shown turned or mirrored */
+    unsigned orientation; /* Exif's number: 1: shown as stored; 2 to 8: to be turned or mirrored */
     unsigned remarks;     /* bits of wu_remark */
 } wu_picture_about;
 

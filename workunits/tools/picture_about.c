@@ -1,5 +1,5 @@
-/* Functions for properties of pictures that several file formats record in addition to the samples:
- * units and the size of pixels, orientation (Exif), palettes. */
+/* Reads properties that several file formats record in addition to the samples of a picture: the
+ * size of pixels and its unit, orientation (Exif), palettes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -165,8 +165,8 @@ bool wu_is_ramp(const uint8_t (*colour)[3], size_t n)
         NEAR = 3,      /* the largest deviation from the hue of the brightest colour */
         DARK = 8,      /* the largest value of the darkest colour */
         BRIGHT = 128,  /* the least value of the brightest colour */
-        OF_A_HUE = 32 /* the least difference of the largest and smallest component of the brightest
-                         colour, which must not be grey */
+        COLOURED = 32  /* the least difference between the largest and the smallest component of the
+                         brightest colour, which must not be grey */
     };
     if (n != COLOURS)
         return false;
@@ -177,7 +177,7 @@ bool wu_is_ramp(const uint8_t (*colour)[3], size_t n)
         top[0] > top[1] ? (top[0] > top[2] ? top[0] : top[2]) : (top[1] > top[2] ? top[1] : top[2]);
     const int least =
         top[0] < top[1] ? (top[0] < top[2] ? top[0] : top[2]) : (top[1] < top[2] ? top[1] : top[2]);
-    if (most < BRIGHT || most - least < OF_A_HUE)
+    if (most < BRIGHT || most - least < COLOURED)
         return false;
     const size_t leading = top[0] == most ? 0 : top[1] == most ? 1 : 2;
     int previous = 0;

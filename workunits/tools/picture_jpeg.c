@@ -15,8 +15,8 @@ enum {
                         picture, and real files have about ten */
     EXIF_HEAD = 6,   /* length of "Exif\0\0", which precedes the Exif data in an APP1 marker */
     ICC_HEAD = 12,   /* length of "ICC_PROFILE\0", with which an APP2 marker of a profile begins */
-    SOURCE = 1 << 16 /* bytes of the file that are read at once: more than by libjpeg's own source
-                        manager, with which decoding is slower */
+    SOURCE = 1 << 16 /* bytes of the file that are read at once. libjpeg's own source manager reads
+                        fewer, and decoding is slower with it */
 };
 
 typedef struct jpeg_state {
@@ -36,7 +36,7 @@ typedef struct jpeg_state {
     bool created; /* jpeg must be destroyed */
 } jpeg_state;
 
-/* Keeps libjpeg's error message and returns to the setjmp. */
+/* Keeps libjpeg's error message and jumps back to the setjmp of the decoder's function. */
 static void on_error(j_common_ptr common)
 {
     jpeg_state *state = common->client_data;

@@ -20,18 +20,18 @@ const char *const wu_remarks[WU_REMARKS] = {
     "says that it holds more times than it does; those that are there are taken",
     "has more pages than its text describes; all are taken as slices",
     "its text describes a picture of another size, and is ignored",
-    "its text is not read: it is no well-formed XML; the pages are taken as slices",
-    "has stray bytes between its segments; all samples came",
+    "its text is not read: it is not well-formed XML; the pages are taken as slices",
+    "has stray bytes between its segments; all samples could be read",
     "has a colour profile (ICC), which changes nothing: samples are taken as they are stored",
     "is put together from several files, as its OME-XML says",
     "is one of several files of one picture, it says; each is taken by itself, ordered by name",
     "its calibration is not a straight line; the samples are taken without it",
     "contains more images (pages, or frames of an animation) than are read",
     "says the size of a pixel in a way that is not known, and not taken; --spacing gives it",
-    "says that another page follows, where there is none; those that are there are taken",
-    "says another number of bits than its type has; the size of the file agrees with the type",
+    "says that another page follows, where there is none; the pages that are there are taken",
+    "states another number of bits than its type has; the size of the file agrees with the type",
     "its slope is infinite; the samples are taken without it",
-    "does not say where its samples begin: behind its header, as the size of the file tells",
+    "does not say where its samples begin: right after its header, as the size of the file shows",
     "does not say what its pages are: taken as slices; if they are channels, --channel N takes one",
     "does not say what its pages are: they are taken as channels",
 };
@@ -50,7 +50,7 @@ static bool describes_one_plane(const wu_metadata *metadata)
     return metadata->channels == 1 && metadata->frames == 1 && metadata->slices == 1;
 }
 
-/* The axes that are longer than 1, for messages: "2 channels of 5 slices". */
+/* The lengths of the axes that are longer than 1, for messages: "2 channels of 5 slices". */
 typedef struct axes_text {
     char text[120];
 } axes_text;
@@ -130,7 +130,7 @@ static bool times_are_last(const wu_metadata *metadata)
     return true;
 }
 
-/* Drops times at the end of which no plane exists, because the recording was stopped. */
+/* Drops the last times if no plane of them exists, because the recording was stopped. */
 static void drop_times(wu_picture *picture)
 {
     wu_metadata *const metadata = &picture->metadata;
@@ -265,7 +265,7 @@ static bool pages_are_times(const wu_picture *picture)
     return picture->want.time == 0 && picture->metadata.slices <= 1;
 }
 
-/* Returns where the k-th of the wanted planes is stored. */
+/* Returns the file and the page in which the k-th of the wanted planes is stored. */
 static wu_plane plane_of(const wu_picture *picture, uint64_t k)
 {
     const wu_metadata *const metadata = &picture->metadata;
@@ -388,7 +388,7 @@ static tc_status decode_plane(wu_picture *from, uint32_t page, void *samples, tc
 {
     if (page >= from->n_pages)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: has %llu pages, and page %u is metadata to be a plane", from->path,
+                       "%s: has %llu pages, but its metadata name page %u as a plane", from->path,
                        (unsigned long long)from->n_pages, page + 1);
     return from->decoder->next(from, page, samples, err);
 }
@@ -404,7 +404,7 @@ tc_status wu_picture_decode(wu_picture *picture, uint32_t k, void *samples, tc_e
     if (status == TC_OK)
         status = decode_plane(picture->other, plane.page, samples, &other);
     if (status != TC_OK)
-        return tc_fail(err, status, "%s: a part of it: %s", picture->path, other.message);
+        return tc_fail(err, status, "%s: one of its files: %s", picture->path, other.message);
     picture->alpha_dropped = picture->alpha_dropped || picture->other->alpha_dropped;
     picture->multiplied = picture->multiplied || picture->other->multiplied;
     return TC_OK;

@@ -5,6 +5,7 @@
 #include "workunits/format/png_io.h"
 #include "workunits/tools/picture_format.h"
 
+/* Reads from a file: a wu_read_fn; user: a FILE. */
 static long read_file(void *user, void *buf, size_t n)
 {
     FILE *file = user;
@@ -12,6 +13,7 @@ static long read_file(void *user, void *buf, size_t n)
     return ferror(file) ? -1 : (long)got;
 }
 
+/* The number in the four bytes at p, big-endian as in PNG. */
 static uint32_t number_at(const uint8_t *p)
 {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
@@ -75,8 +77,8 @@ static void read_about(wu_picture *picture)
     clearerr(picture->file);
 }
 
-/* Whether samples are numbers, not brightness, so that grey is not scaled, and the indices of a
- * palette are the samples. */
+/* Whether samples are numbers, not brightness: grey of 1, 2 or 4 bits is then not scaled, and the
+ * indices of a palette are the samples. */
 static bool is_of_numbers(const wu_picture *picture)
 {
     return picture->want.kind != WU_KIND_IMAGE || picture->metadata.indices;
@@ -101,6 +103,7 @@ typedef struct png_bytes {
     size_t n, at;
 } png_bytes;
 
+/* Reads from memory: a wu_read_fn; user: a png_bytes. */
 static long read_bytes(void *user, void *buf, size_t n)
 {
     png_bytes *const b = user;

@@ -40,9 +40,9 @@ bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value)
 void wu_metadata_from_slide(wu_metadata *metadata, const char *text, const wu_tags *tags);
 /* Whether the file was written by a microscope's software whose palettes are only for display. */
 bool wu_tags_palette_is_display(const wu_tags *tags);
-/* Fills picture->metadata from the private tags of the first directory, unless a description has
- * filled it already (LSM's tags replace a description). offsets: [n_pages] the offset of each
- * page's directory. */
+/* Fills picture->metadata from the private tags of the first directory. If a description (a text in
+ * the file) has filled it already, only LSM's tags replace it. offsets: [n_pages] the offset of
+ * each page's directory. */
 tc_status wu_metadata_from_tags(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
                                 tc_err *err);
 

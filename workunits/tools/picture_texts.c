@@ -10,7 +10,8 @@
 #include "app/base/text.h"
 #include "workunits/tools/picture_format.h"
 
-/* The limit of all counts: the product of three of them fits into 64 bits. */
+/* The largest value of a count, 2^21 - 1: larger counts are reduced to it, so that the product of
+ * three counts fits into 64 bits. */
 #define MOST UINT64_C(0x1fffff)
 
 void wu_metadata_refuse(wu_metadata *metadata, const char *format, ...)
@@ -26,8 +27,8 @@ void wu_metadata_refuse(wu_metadata *metadata, const char *format, ...)
 
 /* --- lines of key=value ---------------------------------------------------------------------- */
 
-/* Returns the value in the line "key=value", and sets *n to its length. NULL: there is no such
- * line. */
+/* Returns the value in the line "key=value" of the text, and sets *n to the value's length. Returns
+ * NULL if there is no such line. */
 static const char *value_of(const char *text, const char *key, size_t *n)
 {
     const size_t m = strlen(key);
@@ -62,8 +63,8 @@ static double number_of(const char *text, const char *key, double fallback)
     return at == NULL || end == at || !isfinite(value) ? fallback : value;
 }
 
-/* The length in micrometres of the unit that a key names (0: unknown); `fallback` if there is no
- * such key. */
+/* Returns the length in micrometres of the unit that is the value of a key, or 0 if the unit is
+ * unknown, or `fallback` if there is no such key. */
 static double unit_of(const char *text, const char *key, double fallback)
 {
     size_t n;
@@ -92,8 +93,8 @@ static void read_calibration(wu_picture *picture, const char *text)
     }
 }
 
-/* Reads ImageJ's text. Its unit is that of the resolution tags of the TIFF file, in pixels per
- * unit. */
+/* Reads ImageJ's text. The unit in the text is the one in which the TIFF file's resolution tags
+ * count pixels per unit. */
 static void read_imagej(wu_picture *picture, const char *text)
 {
     wu_metadata *const metadata = &picture->metadata;
@@ -131,8 +132,8 @@ static const char *list_entry(const char *list, size_t length, unsigned i, size_
     return at;
 }
 
-/* Sets the size of a voxel along an axis (0: z, 1: y, 2: x), if the unit (a name of n bytes) is a
- * length. */
+/* Sets the size of a voxel along an axis (0: z, 1: y, 2: x) to the number in the text `scale`, if
+ * the unit, a name of n bytes, is a length. */
 static void set_scale(wu_picture *picture, size_t axis, const char *scale, const char *unit,
                       size_t n)
 {
@@ -221,8 +222,8 @@ static void read_scifio(wu_picture *picture, const char *text)
 
 /* --- tifffile -------------------------------------------------------------------------------- */
 
-/* The axis that a letter of tifffile stands for: 'c', 't' or 'z'; 0: another axis. slices: any
- * letter but 'T' stands for 'z'. */
+/* Returns the axis that a letter of tifffile stands for: 'c', 't' or 'z', or 0 for another axis. If
+ * `slices` is true, any letter but 'T' stands for 'z'. */
 static char tifffile_axis(bool slices, char letter)
 {
     if (letter == 'T')
@@ -232,10 +233,11 @@ static char tifffile_axis(bool slices, char letter)
     return letter == 'C' || letter == 'S' ? 'c' : '\0';
 }
 
-/* Reads the shape of tifffile's array, [n], the slowest-changing axis first, and the letters of its
- * axes (NULL: not recorded). The last axes are those within a page; the axes before them are axes
- * of planes. If a single axis has a letter without a meaning (Q, I), it is an axis of slices, or of
- * channels if the user chose a channel. */
+/* Reads the shape of tifffile's array. shape: [n] the lengths of the axes, the slowest-changing
+ * axis first. axes: the letters of the axes, or NULL if they are not recorded. The last axes are
+ * those within a page (y, x and samples); the axes before them are axes of planes. If a single axis
+ * has a letter without a meaning (Q, I), it is an axis of slices, or of channels if the user chose
+ * a channel. */
 static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, const char *axes,
                        const wu_tiff_pages *tiff_pages)
 {
@@ -279,7 +281,8 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
         picture->about.remarks |= channels                                        ? WU_CHANNELS
                                   : silent && picture->want.kind == WU_KIND_IMAGE ? WU_SILENT_PAGES
                                                                                   : 0;
-        add_axis(metadata, axis, known ? &axes[i] : "not named", known ? 1 : 9, shape[i]);
+        add_axis(metadata, axis, known ? &axes[i] : "not named", known ? 1 : strlen("not named"),
+                 shape[i]);
     }
     complete_order(metadata);
 }
@@ -351,7 +354,7 @@ bool wu_text_has_display_palettes(const char *text)
 }
 
 /* Refuses ScanImage's files of several channels: their pages alternate between the channels that
- * are listed in the text. */
+ * are listed in the text. five, four: the lists as ScanImage 5 and 4 write them. */
 static void read_scanimage(wu_metadata *metadata, const char *text)
 {
     const char *const five = strstr(text, "channelSave = ["), *const four = strstr(

@@ -15,7 +15,7 @@ static bool is_deep_colour(const wu_picture *picture)
     return picture->info.channels == 3 && picture->samples.bits > 8;
 }
 
-/* Whether slope and offset only shift the samples by a whole number. */
+/* Whether slope and offset only add a whole number to the samples. */
 static bool is_shift(const wu_samples *s)
 {
     return s->slope >= 1 && s->slope <= 1 && s->offset == floor(s->offset);
@@ -30,7 +30,7 @@ static bool sample_fits(const wu_picture *picture)
            !is_deep_colour(picture);
 }
 
-/* Sets info.bits. TC_BAD_INPUT if the samples cannot be converted, or need a scale. */
+/* Sets info.bits. TC_BAD_INPUT: the samples cannot be converted, or need a scale. */
 static tc_status choose_bits(wu_picture *picture, tc_err *err)
 {
     const wu_samples *const s = &picture->samples;
@@ -159,7 +159,7 @@ static uint32_t scale_value(wu_picture *picture, double value)
 }
 
 /* Extends the range [*lo, *hi] to the finite values of the wanted samples of the page `raw`.
- * Returns whether others are infinite. */
+ * Returns true if some of these samples are infinite. */
 static bool widen_range(const wu_picture *picture, const void *raw, double *lo, double *hi)
 {
     const size_t n = wanted_samples(picture);
@@ -184,8 +184,8 @@ static tc_status refuse_range(const wu_picture *picture, const void *raw, tc_err
                    picture->path, lo, hi, picture->info.nz > 1 ? " in a slice" : "");
 }
 
-/* Whether samples are labels of 32 bits that need only a check against WU_MAX_LABEL. Signed ones
- * may be read as unsigned, as a negative one is then larger than WU_MAX_LABEL. */
+/* Whether the samples are labels of 32 bits that need no conversion, but only a check against
+ * WU_MAX_LABEL. Signed labels may be read as unsigned: negative ones then exceed WU_MAX_LABEL. */
 static bool are_whole_labels(const wu_picture *picture)
 {
     const wu_samples *const s = &picture->samples;
@@ -195,7 +195,7 @@ static bool are_whole_labels(const wu_picture *picture)
 
 tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err)
 {
-    const bool natural = picture->want.kind == WU_KIND_IMAGE && !picture->want.scaled;
+    const bool unscaled = picture->want.kind == WU_KIND_IMAGE && !picture->want.scaled;
     const size_t n = wanted_samples(picture);
     if (are_whole_labels(picture)) {
         const uint32_t *const labels = raw;
@@ -205,7 +205,7 @@ tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels,
     }
     for (size_t i = 0; i < n; i++) {
         const double value = value_at(picture, raw, i);
-        if (natural && (value < 0 || value > 65535))
+        if (unscaled && (value < 0 || value > 65535))
             return refuse_range(picture, raw, err);
         const uint32_t v = scale_value(picture, value);
         if (picture->info.bits == 8)

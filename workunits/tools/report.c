@@ -51,7 +51,7 @@ static tc_status parse_options(int argc, char **argv, report_options *o, tc_err 
 
 /* --- the parts of a page --------------------------------------------------------------------- */
 
-/* A text in the result's metadata, or "". */
+/* Returns the string of this key in result.json, or "" if there is none. */
 static const char *text_of(const wu_report *r, const char *key)
 {
     const char *const text = json_string_value(json_object_get(wu_npz_json(r->file->npz), key));
@@ -78,6 +78,8 @@ static void put_switches(wu_page *page)
 /* Explains what is drawn over the pictures. */
 static void put_legend(const wu_report *r)
 {
+    /* What is drawn: outlines of labels (of the work unit or the result), outlines of masks,
+     * circles at points. */
     bool labels = r->images != NULL && r->images->n_items > 0 && r->images->items[0].n_labels > 0,
          mask = false, points = false;
     for (size_t i = 0; i < r->file->n_declared; i++) {
@@ -103,8 +105,8 @@ static void put_legend(const wu_report *r)
                          : "");
 }
 
-/* Writes the item's note. The note of a single image is left out, as its mark in the summary has
- * it. */
+/* Writes the item's note. If the page shows a single image, its note is not written here: it is
+ * part of the image's mark in the summary. */
 static void put_note(const wu_report *r, size_t item)
 {
     if (r->notes[item] == NULL || (r->file->n_items == 1 && r->n_variants == 1))
@@ -171,8 +173,8 @@ static tc_status put_items(wu_report *r, tc_err *err)
     return TC_OK;
 }
 
-/* Writes a row for each parameter in `values`, also for the parameters of an object within it.
- * where: the key of the object that contains the parameters, with a dot ("init."), or "". */
+/* Writes a row for each parameter in `values`, including the parameters of objects in it. where:
+ * the key of the object that `values` is, followed by a dot ("init."), or "" for all parameters. */
 static tc_status put_rows(wu_page *page, const an_param *table, const json_t *values,
                           const char *where, tc_err *err)
 {
@@ -235,15 +237,15 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     return TC_OK;
 }
 
-/* Writes the tables of objects, and the table of the images if it has too many columns to be shown
- * completely in the summary; and the values for the figures. */
+/* Writes the tables of objects and, if it has too many columns for the summary, the table of the
+ * images. Also writes the values of all tables, for the figures. */
 static tc_status put_tables(wu_report *r, tc_err *err)
 {
-    enum { IN_ANSWER = 6 }; /* the most columns that the summary shows */
+    enum { SUMMARY_COLUMNS = 6 }; /* the most columns that the summary shows */
     for (size_t i = 0; i < r->tables->n; i++) {
         const wu_table *const table = &r->tables->tables[i];
-        const bool shown =
-            wu_report_has_features(table) || (!table->has_item && table->n_columns <= IN_ANSWER);
+        const bool shown = wu_report_has_features(table) ||
+                           (!table->has_item && table->n_columns <= SUMMARY_COLUMNS);
         if (!shown)
             return_if_error(wu_report_table(r, table, err));
         return_if_error(wu_report_values(r, table, err));
@@ -413,7 +415,7 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
         wu_page_put(page, "</div>\n</section>\n");
     }
     wu_page_put(page, "<section>\n<h2>The same again</h2>\n<p class=note>Each variant's work unit "
-                      "and result lie in a folder of "
+                      "and result are in a folder of "
                       "their own next to this page. To go on with one, give texcell-wu analyse its "
                       "--param.</p>\n<pre>");
     for (size_t k = 0; k < n; k++) {

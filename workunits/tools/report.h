@@ -21,7 +21,7 @@ typedef struct wu_mark {
 } wu_mark;
 
 /* A picture of labels or of a mask, reduced in size: of each square of step x step pixels, only the
- * one in the middle is kept. */
+ * pixel in the middle is kept. */
 typedef struct wu_sample_grid {
     uint32_t nx, ny, step, sx, sy; /* nx x ny: the whole picture; sx x sy: the grid */
     uint32_t *grid;                /* [sy][sx] */
@@ -33,8 +33,8 @@ typedef struct wu_outlines {
     size_t merged;  /* number of indented regions that look like several cells; 0: few or none */
     size_t several; /* number of regions so large that they may be several cells; 0: few or none */
     size_t n;       /* number of all regions */
-    wu_label_run *runs; /* [n_runs] the labels that the image's figure shows; owned; NULL: they are
-                           not kept */
+    wu_label_run *runs; /* [n_runs] the labels that the image's figure shows, as runs of equal
+                           labels; owned; NULL if they are not kept */
     size_t n_runs;
 } wu_outlines;
 
@@ -44,16 +44,17 @@ typedef struct wu_report {
     wu_result_file *file;
     wu_run_reader *runs; /* the runs of the result's labels, from a file next to it, or NULL */
     wu_tables *tables;
-    wu_job *images;             /* the work unit, or NULL */
-    wu_thumbnail *thumbnails;   /* [n_items] pictures that pack kept, or NULL; not owned */
-    size_t n_items;             /* the pictures of the first n_items items are shown */
-    size_t n_variants;          /* number of reports that share the page; the fewer, the larger the
-                                   pictures */
-    wu_points *points;          /* [tables->n] the points of each table */
-    double *radii;              /* [file->n_items] the radius of points that the analysis found for
-                                   each item itself, or NULL */
-    char **notes;               /* [file->n_items], as wu_notes_read returns them */
-    wu_outlines *outlined;      /* [n_items], set by wu_report_find_marks */
+    wu_job *images;           /* the work unit, or NULL */
+    wu_thumbnail *thumbnails; /* [n_items] pictures that pack kept, or NULL; not owned */
+    size_t n_items;           /* only the pictures of the first n_items items are shown; the tables
+                                 have all file->n_items items */
+    size_t n_variants;        /* number of reports that share the page; the more there are, the
+                                 smaller the pictures */
+    wu_points *points;        /* [tables->n] the points of each table */
+    double *radii;            /* [file->n_items] the radius of points that the analysis found for
+                                 each item itself, or NULL */
+    char **notes;             /* [file->n_items], as wu_notes_read returns them */
+    wu_outlines *outlined;    /* [n_items], set by wu_report_find_marks */
     struct wu_summary *summary; /* set by wu_report_find_marks */
     wu_mark *marks;             /* [file->n_items], set by wu_report_find_marks */
     const char *colour;         /* which channel or stain is analysed, in words, or "" */
@@ -68,8 +69,7 @@ tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
 
 /* Opens a result, and its work unit `images` unless that is NULL. Call wu_report_close on success
  * and failure. items: the most items whose pictures are shown. thumbnails: the pictures that pack
- * kept of the same work unit, or NULL; writing the figures
- * frees them. */
+ * kept of the same work unit, or NULL; they are freed when the figures are written. */
 tc_status wu_report_open(wu_report *r, const char *result, const char *images,
                          wu_thumbnail *thumbnails, uint64_t items, tc_err *err);
 void wu_report_close(wu_report *r);
@@ -86,8 +86,8 @@ wu_thumbnail *wu_report_thumbnail(const wu_report *r, size_t item);
 
 /* Sets r->outlined. counts: [n_items] the number of regions of each image. */
 tc_status wu_report_find_ragged(wu_report *r, const size_t *counts, tc_err *err);
-/* The sizes with which an image's figure samples labels and masks of the result; grid is NULL. sx
- * 0: the item is a stack, or no picture shows it. */
+/* Returns the sizes with which an image's figure samples labels and masks of the result; grid is
+ * NULL. sx is 0 if the item is a stack, or no picture shows it. */
 wu_sample_grid wu_report_sample_grid(const wu_report *r, size_t item);
 /* Whether row y of the picture has pixels for the grid. */
 bool wu_row_is_sampled(const wu_sample_grid *to, uint32_t y);
@@ -97,13 +97,13 @@ void wu_sample_row(const wu_sample_grid *to, uint32_t y, const void *row, bool l
 
 /* Reasons, found in an image's pixels, to doubt what was counted in it. */
 typedef struct wu_count_doubt {
-    bool noise;        /* most of what was counted stands out no more than noise does */
+    bool noise;        /* most counted objects stand out no more than noise does */
     const char *frame; /* "dark" or "bright": a frame of this grey value surrounds the field; or
                           NULL */
     bool
         smooth; /* the image has no edges: its grey values change gradually, as uneven light does */
-    bool drawn; /* some of what was counted has edges one pixel wide, as letters have */
-    bool wide;  /* the radius searched for is that of cells a quarter of the image wide */
+    bool drawn; /* some counted objects have edges one pixel wide, as letters have */
+    bool wide;  /* the radius that was searched for is that of cells a quarter of the image wide */
     bool labels;   /* the image looks like a label picture */
     bool cubes;    /* the image's voxels, whose size is unknown, were assumed to be cubes */
     size_t missed; /* number of objects as large as the counted regions that stand out less and were
@@ -175,11 +175,11 @@ bool wu_report_has_stacks(const wu_report *r);
 bool wu_report_fills(const wu_report *r);
 /* The word for the rows of a table: "cells" for regions and points, else the table's name. */
 const char *wu_report_word(const wu_table *table);
-/* Sets `title` to a column's title without its unit. Returns the unit; NULL: it
- * has none, or the title names it. */
+/* Sets `title` to a column's title without its unit. Returns the unit, or NULL if the column has
+ * none or the title names it. */
 const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t column,
                            char title[WU_TITLE_MAX]);
-/* A unit as people write it: "px" with a raised 2 for "pixel^2". */
+/* Sets `out` to a unit as people write it: "px" with a raised 2 for "pixel^2". */
 void wu_report_unit_text(const char *unit, char *out, size_t size);
 /* Writes a column's title and unit. */
 void wu_report_title(const wu_report *r, const wu_table *table, size_t column);
@@ -205,8 +205,9 @@ void wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size
 tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
                              size_t t, tc_err *err);
 
-/* Writes the page of a sweep, which shows the tables of items, and each picture with what each
- * variant found side by side; and each variant's tables with marks into its folder. */
+/* Writes the page of a sweep: the tables of items, and each picture once for each variant, side by
+ * side, with what the variant found. Also writes each variant's tables with marks into the
+ * variant's folder. */
 tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output,
                           const char *colour, tc_err *err);
 

@@ -5,10 +5,10 @@
 
 #include "workunits/tools/report.h"
 
-enum { MOST_ROWS = 1000 /* about the most rows in which a frame is searched, evenly chosen */ };
+enum { MOST_ROWS = 1000 }; /* a frame is searched in about this many rows at most, evenly chosen */
 
-/* A value counts as equal to the least or greatest one if its distance from it is at most this
- * share of the range. */
+/* A grey value counts as equal to the least or greatest value of the image if the two differ by at
+ * most this share of the range. */
 static const double near_part = 1.0 / 32;
 
 static bool is_near(uint32_t value, uint32_t extreme, const wu_range *range)
@@ -17,10 +17,12 @@ static bool is_near(uint32_t value, uint32_t extreme, const wu_range *range)
 }
 
 /* Whether a frame of the value `extreme` surrounds the image's field: the corners and both ends of
- * rows have this value, and hardly any pixel between them. */
+ * rows have this value, and hardly any pixels between the ends have it. */
 static bool has_frame_of(const wu_pixels *px, uint32_t extreme, const wu_range *range)
 {
     const size_t nx = px->nx, ny = px->ny, corners[] = { 0, nx - 1, (ny - 1) * nx, ny * nx - 1 };
+    /* Numbers of pixels: of the frame; between the two ends of rows; of these, those with the value
+     * of the frame. */
     uint64_t frame = 0, inside = 0, holes = 0;
     for (int k = 0; k < 4; k++)
         if (!is_near(wu_grey(px, corners[k]), extreme, range))
@@ -62,7 +64,7 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
     const int64_t cy = llround(at[0]), cx = llround(at[1]), reach = (int64_t)fmin(radius, 20) + 2;
     const uint32_t extreme = bright ? range->hi : range->lo;
     const double from_median = fabs((double)extreme - range->median);
-    uint32_t hard = 0, all = 0;
+    uint32_t hard = 0, all = 0; /* number of pairs with a sharp edge, and of all such pairs */
     if (from_median <= 0.2 * (range->hi - range->lo))
         return false;
     for (int64_t y = cy - reach; y <= cy + reach; y++)
@@ -101,7 +103,7 @@ tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *label
     enum {
         /* Conditions for a label picture: */
         FEWEST = 3,      /* it has at least FEWEST different values besides 0; */
-        TOPS = 3,        /* at most TOPS counted patches for each value; */
+        TOPS = 3,        /* at most TOPS counted patches (tops of patches) for each value; */
         LEAST_AREA = 10, /* on average at least LEAST_AREA pixels for each value; */
         ZEROS = 50,      /* at least one 0 among ZEROS pixels; */
         MANY = 16,       /* and if it has fewer than MANY values, */

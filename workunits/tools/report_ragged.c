@@ -1,7 +1,8 @@
-/* Finds images whose regions have ragged outlines, as with a wrong threshold: more than half of the
- * regions fill less of their convex hulls than cells do. Such regions that are larger than the
- * median are counted as merged: they are likely several cells that touch. So are, without ragged
- * outlines, regions that are several times as large as the median. */
+/* Finds images whose regions have ragged outlines, as they have with a wrong threshold: more than
+ * half of the regions are indented, that is, fill less of their convex hulls than cells do.
+ * Indented regions that are larger than the median are counted as merged: they are likely several
+ * cells that touch. Regions that are several times as large as the median are counted, too,
+ * whatever their outlines. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -10,8 +11,8 @@
 #include "workunits/tools/report.h"
 
 enum {
-    LEAST_REGIONS = 8,  /* images with fewer regions are not judged */
-    MERGED = 20,        /* merged regions are reported if more than 1 of MERGED regions are */
+    LEAST_REGIONS = 8, /* images with fewer regions are not judged */
+    MERGED = 20, /* merged regions are reported if they are more than 1/MERGED of all regions */
     LEAST_PERCENT = 92, /* share of its hull in % that a region must fill; round and oval cells fill
                            95 % */
     MOST_PIXELS = 1 << 24 /* the most pixels of a picture that are read; of a larger picture, only
@@ -59,6 +60,7 @@ static bool add_corner(side *s, point p, int sign)
             return true;
         s->n--;
     }
+    /* Drops corners that would not be convex any more. */
     while (s->n > 1 && sign * cross_product(s->corner[s->n - 2], s->corner[s->n - 1], p) <= 0)
         s->n--;
     s->corner[s->n++] = p;
@@ -102,8 +104,8 @@ static bool add_row(region *regions, size_t n, const uint32_t *row, uint32_t nx,
     return good;
 }
 
-/* Adds all rows of a picture that is given as runs of equal labels, and samples them into `out`.
- * row: a buffer for nx labels. Returns false if there is no memory. */
+/* Adds all rows of a picture that is given as runs of equal labels, and samples them into `out` if
+ * out->grid is not NULL. row: a buffer for nx labels. Returns false if there is no memory. */
 static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t n_runs,
                      const wu_sample_grid *out, uint32_t nx, uint32_t *row)
 {
@@ -134,7 +136,8 @@ static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t
 static int64_t hull_area(const region *r)
 {
     const side *const left = &r->sides[0], *const right = &r->sides[1];
-    int64_t twice = 0, wide = 0;
+    int64_t twice = 0; /* twice the area of the hull of the centres */
+    int64_t wide = 0;  /* sum of the longer extents of all edges */
     assert(left->n > 0 && right->n > 0);
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i + 1 < r->sides[k].n; i++) {
@@ -145,7 +148,7 @@ static int64_t hull_area(const region *r)
         }
     wide += right->corner[0].x - left->corner[0].x; /* the first row and the last one */
     wide += right->corner[right->n - 1].x - left->corner[left->n - 1].x;
-    return 4 * twice + 4 * wide + 4;
+    return 4 * twice + 4 * wide + 4; /* 4: the area of the square, 1/2 */
 }
 
 /* Reads the label picture in array `index` into the n regions, and samples it into `out` if
@@ -189,10 +192,11 @@ static int compare_areas(const void *a, const void *b)
     return (x->area > y->area) - (x->area < y->area);
 }
 
-/* The number of regions that are likely several cells each, as they are far larger than the median:
- * those of more than CLUSTER times its area, if they have the area of one cell in MERGED or more;
- * or those of about two cells, if they are one in MERGED or more, and few regions are of a size in
- * between. regions: [n], with ascending areas. */
+/* Returns the number of regions that are likely several cells each, as they are far larger than the
+ * median region, which is taken for one cell. These are either the clusters, of more than CLUSTER
+ * times the median area, if the cells hidden in them are at least 1/MERGED of all; or the pairs, of
+ * about two cells, if they are at least 1/MERGED of all regions, and few regions have a size
+ * between one cell and two. regions: [n], with ascending areas. */
 static size_t count_several(const region *regions, size_t n)
 {
     enum { CLUSTER = 3 };
@@ -213,8 +217,8 @@ static size_t count_several(const region *regions, size_t n)
     return pairs > 1 && MERGED * pairs >= n && 3 * between <= pairs ? pairs : 0;
 }
 
-/* Makes the runs of equal labels among n labels, to be freed by free(). NULL: the runs would take
- * as many bytes as the labels, or there is no memory. */
+/* Makes the runs of equal labels among n labels, to be freed by free(). Returns NULL if the runs
+ * would take as many bytes as the labels, or there is no memory. */
 static wu_label_run *runs_of(const uint32_t *labels, size_t n, size_t *n_runs)
 {
     wu_label_run *runs = NULL;
@@ -260,6 +264,7 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
         first++;
     const size_t n = count - first;
     for (size_t i = first; status == TC_OK && i < count; i++) {
+        /* hull_area is 8 times the area: 100 * 8 */
         const bool indented = 800 * regions[i].area < LEAST_PERCENT * hull_area(&regions[i]);
         few += indented;
         large += indented && regions[i].area > regions[first + n / 2].area;

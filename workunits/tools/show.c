@@ -35,7 +35,7 @@ const char wu_show_help[] =
 enum {
     SOME_ITEMS = 20,  /* the most lines of a list that are printed without --all */
     SOME_ROWS = 12,   /* the most lines of a table that are printed without --all */
-    SOME_COLUMNS = 4, /* the most rows of a table that print_columns prints side by side */
+    SOME_COLUMNS = 4, /* the most rows that print_columns prints, each as a column */
     NAME_WIDTH = 24,  /* the least width, in characters, of a column of names */
     NUMBER_WIDTH = 12 /* the least width, in characters, of a column of numbers */
 };
@@ -81,7 +81,7 @@ static tc_status print_options(json_t *parameters, tc_err *err)
     return TC_OK;
 }
 
-/* Prints the text that says what the work unit is for; about NULL: there is no such text. */
+/* Prints the text about the work unit's purpose. about: NULL if there is no such text. */
 static void print_about(const char *about)
 {
     if (about == NULL)
@@ -117,8 +117,8 @@ static void print_item(const wu_item *item, int width)
     putchar('\n');
 }
 
-/* Prints the notes about the items' sizes and parameters, which `texcell-wu pack` printed as well.
- * A note that equals the one printed before it is left out. */
+/* Prints the notes about the items' sizes and parameters that `texcell-wu pack` also printed. A
+ * note that is equal to the one before it is left out. */
 static void print_notes(const wu_job *job)
 {
     const an_analysis *const analysis = an_find(job->analysis);
@@ -339,6 +339,7 @@ static tc_status print_columns(const wu_result_file *file, const wu_table *table
     const size_t width = title_width(table, n_lines);
     wu_cursor cursors[SOME_COLUMNS] = { { 0 } };
     tc_status status = TC_OK;
+    /* Moves cursor r to row r. */
     for (size_t r = 0; r < n_rows && status == TC_OK; r++) {
         status = wu_cursor_open(file, table, &cursors[r], err);
         for (size_t k = 0; k <= r && wu_cursor_next(&cursors[r], &status, err);)

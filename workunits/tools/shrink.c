@@ -12,12 +12,13 @@ enum {
     MOST_ROWS = 257   /* the sum of 257 samples of 8 bits still fits into 16 bits */
 };
 
+/* Vectors of COLUMNS samples of 8 bits, and of their sums. */
 typedef uint8_t column_bytes __attribute__((vector_size(COLUMNS), aligned(1)));
 typedef uint16_t column_words __attribute__((vector_size(2 * COLUMNS)));
 typedef uint32_t column_sums __attribute__((vector_size(4 * COLUMNS), aligned(4), may_alias));
 
-/* The smallest step with which n such pictures fit into WU_REPORT_BYTES, as far as LEAST_SIDE and
- * MOST_SIDE allow. */
+/* Returns the smallest step with which n such pictures fit into WU_REPORT_BYTES, but keeps the
+ * longer side of the reduced picture between LEAST_SIDE and MOST_SIDE. */
 uint32_t wu_shrink_step(const wu_picture_info *info, size_t n)
 {
     assert(n > 0);

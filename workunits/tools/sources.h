@@ -17,7 +17,8 @@
 typedef struct wu_pages {
     size_t n_files;
     char **files;           /* paths, z ascending; owned */
-    wu_picture_info info;   /* nz: pages of all files; channels: the most of any page */
+    wu_picture_info info;   /* of all files together: nz counts all pages, channels is the greatest
+                               number of any page */
     wu_picture_about about; /* metadata of the first file */
     wu_picture_want want;   /* how the files are read */
 } wu_pages;

@@ -14,7 +14,7 @@
 
 /* --- pictures to look at --------------------------------------------------------------------- */
 
-enum { MOST_SIDE = AN_MIDDLE_SIDE }; /* the most pixels of a side of a picture for an_pictures */
+enum { MOST_SIDE = AN_MIDDLE_SIDE }; /* the most pixels of a side of a picture that is looked at */
 
 /* The grey value of pixel (x, y) of a page. */
 static uint32_t grey_of(const void *page, const wu_picture_info *info, size_t x, size_t y)
@@ -91,8 +91,8 @@ static tc_status copy_whole(const void *page, const wu_picture_info *info, wu_it
     return status;
 }
 
-/* Reads the item's middle page (or its only one). Picture i of `out` becomes the middle of this
- * page, and picture i of `whole` the whole page, reduced. */
+/* Reads the item's middle page (or its only one). The middle of this page becomes picture i of
+ * `out`; the whole page, reduced, becomes picture i of `whole`. */
 static tc_status add_picture(wu_source *source, an_pictures *out, an_pictures *whole, size_t i,
                              tc_err *err)
 {
@@ -112,7 +112,7 @@ static tc_status add_picture(wu_source *source, an_pictures *out, an_pictures *w
     return status;
 }
 
-/* The last part of the item's path. */
+/* Returns the name of the item's file: the last part of its path. */
 static const char *file_of(const wu_source *source)
 {
     const char *const slash = strrchr(source->path, '/');

@@ -9,9 +9,9 @@
 
 /* --- a file that is read --------------------------------------------------------------------- */
 
-/* Whether an entry of a directory must be hidden from libtiff: it has no values; or its value is 0
- * instead of the default; or it says that there is a palette, which libtiff accepts only in one
- * length. size: bytes of the entry: 20 in a BigTIFF, else 12. */
+/* Whether an entry of a directory (a tag of a page) must be hidden from libtiff: the tag has no
+ * values; or its value is 0, which stands for the default; or it says that there is a palette,
+ * which libtiff accepts only in one length. size: bytes of the entry: 20 in a BigTIFF, else 12. */
 static bool is_hidden(const uint8_t *entry, size_t size, bool big_endian)
 {
     static const uint8_t none[8];
@@ -42,8 +42,8 @@ static void hide_entries(uint8_t *entries, size_t n, size_t size, bool big_endia
             memcpy(entry, filled, size);
 }
 
-/* The read function for libtiff: reads n bytes at the offset l->at and, if these are the entries of
- * a directory, hides some of them. */
+/* The function by which libtiff reads: reads n bytes at the offset l->at. If these are the entries
+ * of a directory, hides those that is_hidden finds. */
 static tmsize_t read_file(thandle_t handle, void *data, tmsize_t n)
 {
     wu_tiff_listener *const l = handle;
@@ -52,7 +52,7 @@ static tmsize_t read_file(thandle_t handle, void *data, tmsize_t n)
         return -1;
     const size_t got = fread(data, 1, (size_t)n, l->file), size = l->big ? 20 : 12;
     clearerr(l->file);
-    if (l->at == 0 && got >= 4)
+    if (l->at == 0 && got >= 4) /* the version, 43 for BigTIFF, in either byte order */
         l->big = ((uint8_t *)data)[2] == 43 || ((uint8_t *)data)[3] == 43;
     else if (l->tiff != NULL && l->at == TIFFCurrentDirOffset(l->tiff) + (l->big ? 8 : 2))
         hide_entries(data, got / size, size, TIFFIsBigEndian(l->tiff) != 0);
@@ -142,8 +142,8 @@ void wu_tiff_close(wu_tiff_listener *listener)
 
 #else
 
-/* The listeners of this thread's open files. A file that is being opened is first and has no TIFF
- * yet. */
+/* The list of the listeners of this thread's open files. The listener of a file that is being
+ * opened is the first one, and has no TIFF yet. */
 static _Thread_local wu_tiff_listener *listeners;
 
 /* The listener of the file for which libtiff called a global handler. file: the handle that libtiff
@@ -221,5 +221,5 @@ TIFF *wu_tiff_read(wu_tiff_listener *listener, const char *path, FILE *file, tms
 {
     listener->file = file;
     listener->at = 0;
-    return open_tiff(listener, path, "rh", most);
+    return open_tiff(listener, path, "rh", most); /* h: reads only the header, not the first page */
 }

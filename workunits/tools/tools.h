@@ -50,10 +50,10 @@ typedef struct wu_pack_into {
     bool grey;                /* colours may be stored as grey, if the unit is not compressed */
     bool for_page;            /* sets `thumbnails` */
     struct wu_thumbnail *thumbnails; /* out: [n_thumbnails] pictures for the report's page, or NULL;
-                             to be freed by wu_thumbnails_free */
+                                        to be freed by wu_thumbnails_free */
     size_t n_thumbnails;             /* out */
     const char *within; /* name of a folder in the folder that -o names, to pack into; NULL: the
-                           work   unit is packed into the folder that -o names itself */
+                           work unit is packed into the folder that -o names */
     const char *folder; /* out: the folder that -o names; it exists after success */
     char *place;      /* out: the folder of the work unit: folder, or folder/within; to be freed */
     char *unit;       /* out: path of the work unit; to be freed */

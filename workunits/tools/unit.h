@@ -20,7 +20,7 @@ typedef struct wu_unit {
     bool stored; /* pictures are PNM files, not compressed, and the archive is not fsynced */
     bool grey;   /* RGB is converted to (R+G+B)/3, as analyses use only this value */
     wu_thumbnail *thumbnails; /* [n_thumbnails], or NULL (not owned): receives reduced pictures of
-                      those of the first n_thumbnails items that are images */
+                                 those of the first n_thumbnails items that are images */
     size_t n_thumbnails;
     wu_item_check *check; /* called with `user` when an item was written, or NULL */
     void *user;
