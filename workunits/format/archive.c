@@ -497,8 +497,7 @@ const char *wu_archive_untidy(const wu_archive *a)
 {
     if (!a->is_plain)
         return "holds more than its members: comments, extra fields or bytes between them, or "
-               "headers "
-               "that differ from its list of members";
+               "headers that differ from its list of members";
     return a->has_plain_fields ? NULL
                                : "has a member with a version, flags or attributes that other "
                                  "programs may not accept";

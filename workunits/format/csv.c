@@ -118,8 +118,8 @@ void wu_csv_put(wu_csv *csv, const char *text)
 
 void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data)
 {
-    char text[1 +
-              WU_CELL_MAX]; /* begins with the comma before the cell, so that it is written once */
+    /* The text begins with the comma before the cell, so that both are written by one call. */
+    char text[1 + WU_CELL_MAX];
     text[0] = ',';
     wu_value_text(info, data, text + 1);
     if (info->dtype == WU_STR) {

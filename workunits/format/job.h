@@ -39,7 +39,7 @@ typedef struct wu_item {
     char **images; /* [n_images] names of members: slices, or strips from top to bottom. The list is
                       owned; the names belong to the archive */
     size_t n_masks;  /* number of slices or strips of the mask; 0 if there is no mask. An image and
-                        its  mask may be cut into different strips */
+                        its mask may be cut into different strips */
     char **masks;    /* [n_masks] names of members, like `images` */
     size_t n_labels; /* number of slices or strips of the label picture, like n_masks */
     char **labels;   /* [n_labels] names of members, like `images` */

@@ -244,8 +244,8 @@ void wu_spread_look(wu_spread *s, double value, bool binned)
     s->n++;
 }
 
-/* Writes a number below the histogram, preceded by `word`: integers that are not too long without
- * exponent. */
+/* Writes a number below the histogram, preceded by `word`: from 1000 to 1e7 as an integer, others
+ * with three digits. */
 static void put_end(wu_page *page, const char *word, double value)
 {
     wu_page_put(page,

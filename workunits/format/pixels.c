@@ -11,9 +11,9 @@
 #include "workunits/format/job.h"
 #include "workunits/format/member_png.h"
 
-/* If a member has more bytes of samples than this, only the main thread decodes. It calls tc_ask,
- * by which the caller can interrupt it, again and again; other threads can only be interrupted
- * after a member. */
+/* If a member has more bytes of samples than this, only the main thread decodes: it calls tc_ask
+ * while it decodes, so that the caller can interrupt it. Other threads cannot be interrupted within
+ * a member, unless loader.any_thread is set. */
 #define LONG_MEMBER ((uint64_t)8 << 20)
 
 typedef enum piece_kind { IMAGE, MASK, LABELS } piece_kind;
@@ -40,8 +40,8 @@ typedef struct loader {
     bool any_thread; /* all threads may call tc_ask with the poll, not only the main thread */
     const wu_item *item;
     uint8_t *image; /* the stored samples, or the grey values that their colours are converted to */
-    wu_pixels
-        *out; /* the pixels of the item; NULL: only `image` is filled, and not converted to grey */
+    wu_pixels *out; /* the pixels of the item. NULL: only `image` is filled, and colours are not
+                       converted */
     piece *pieces;
     size_t n, room;
     decoder *decoders;

@@ -295,8 +295,8 @@ static int power_of(const wu_table *table, const wu_column *c)
     return power;
 }
 
-/* Whether the array is "measure": the area of an image's region in pixels, or the volume of a
- * stack's region in um^3. */
+/* Whether the array is "measure": the area of the segmented part of an image in pixels, or its
+ * volume in um^3 in a stack. */
 static bool is_measure(const wu_declared *d)
 {
     return d->unit == NULL && d->title != NULL && strcmp(d->title, "measure") == 0;

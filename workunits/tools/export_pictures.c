@@ -14,8 +14,7 @@ enum {
     MAX_SLICES = 36,     /* greatest number of slices of a stack that are drawn side by side */
     SMALL_MAP = 400,     /* maps whose longer side has fewer pixels are enlarged */
     LONGEST_SIDE = 8192, /* longest side of the picture of a stack's middle planes, in pixels */
-    MOST_RATIO =
-        100 /* no side of a voxel is drawn longer than this multiple of its shortest side */
+    MOST_RATIO = 100     /* a voxel's longest side is drawn at most as this many of its shortest */
 };
 
 static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 };

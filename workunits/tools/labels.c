@@ -212,8 +212,7 @@ tc_status wu_labels_next(wu_label_reader *r, uint32_t *labels, tc_err *err)
         if (labels[i] > WU_MAX_LABEL)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: has a value that is not a label: labels are whole numbers from 0 "
-                           "to %u; number "
-                           "the objects again",
+                           "to %u; number the objects again",
                            r->item->labels.files[0], WU_MAX_LABEL);
     return status;
 }

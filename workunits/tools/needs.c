@@ -63,7 +63,7 @@ static tc_status use_pixels(const wu_job *job, size_t index, const an_analysis *
                            .item = &job->items[index],
                            .pixels = &pixels,
                            .plan = *plan,
-                           /* starting threads takes longer than the analysis of small items */
+                           /* small items are not worth starting threads */
                            .threads = plan->flops < 1e7 ? 1 : os_processors(),
                            .result_only = true };
     tc_status status = TC_OK;

@@ -153,8 +153,8 @@ static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_
     if (bits > 8 || !wu_tags_find(&tags, TIFFTAG_COLORMAP, &tag) || tag.type != TIFF_SHORT ||
         tag.count < 3 || tag.count % 3 != 0)
         return false;
-    const uint64_t each =
-        tag.count / 3; /* number of entries: the reds come first, then greens, blues */
+    /* The palette has the reds of all entries first, then the greens, then the blues. */
+    const uint64_t each = tag.count / 3;
     *n = each < 1u << bits ? (unsigned)each : 1u << bits;
     for (unsigned c = 0; c < 3; c++)
         for (unsigned i = 0; i < *n; i++) {

@@ -415,8 +415,8 @@ static tc_status find_missed(const wu_pixels *px, const wu_points *points, const
     enum { ALONG_RADIUS = 4 }; /* the most pixels along a radius of these targets */
     search s = { .px = px, .noise = noise, .radius = fmax(radius, 1.5), .sign = 1 };
     double found[MOST_PLACES];
-    size_t n = 0, seen = 0,
-           positive = 0; /* positive: number of regions brighter than their rings */
+    size_t n = 0, seen = 0;
+    size_t positive = 0; /* number of regions that are brighter than their rings */
     size_t counted = 0;  /* number of regions in the rows that are searched */
     make_target(px->nx, radius, ALONG_RADIUS, &s.disc);
     make_target(px->nx, radius / 2, ALONG_RADIUS, &s.core);
@@ -530,7 +530,7 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
         radii[n] = radius;
         contrast[n++] = fabs(value);
     }
-    doubt->drawn = drawn > 0 && 2 * drawn < n; /* less than half: else all objects look like that */
+    doubt->drawn = drawn > 0 && 2 * drawn < n; /* some, but fewer than half */
     if (n == 0)
         return TC_OK;
     qsort(contrast, n, sizeof *contrast, compare_doubles);

@@ -463,8 +463,8 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
 
 /* If a name of n bytes ends with a word for masks or label pictures, such as "mask", returns the
  * length of this word, else 0. drawn: words for pictures in which labels are drawn, such as
- * "overlay", are found, too. whole: the name must be the word alone; if false, a character of "_-.
- * " must precede the word. */
+ * "overlay", are found, too. whole: the name must be the word alone; if false, '_', '-', '.' or a
+ * blank must precede the word. */
 static size_t mask_word_length(const char *name, size_t n, bool drawn, bool whole)
 {
     static const char *const words[] = { "masks",         "mask",         "labels",   "label",
