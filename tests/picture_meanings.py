@@ -151,7 +151,7 @@ def test_ome():
     check_refused("OME-XML cut short", tiff("x.ome.tif", SIX_PLANES, text[:-30]),
                   "OME-XML is cut short")
     check_packed("broken OME-XML of one page", tiff("x.ome.tif", flat(7), text[:-30]), [7],
-                 note="no well-formed XML")
+                 note="not well-formed XML")
     units = text.replace('PhysicalSizeX="0.5" PhysicalSizeY="0.5"', 'PhysicalSizeX="0.5" '
                          'PhysicalSizeXUnit="\u00b5m" PhysicalSizeY="500" PhysicalSizeYUnit="nm"')
     for name, data in (("UTF-8 that says UTF-16", units.replace("UTF-8", "utf-16")),

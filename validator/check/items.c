@@ -73,6 +73,7 @@ static tc_status refuse_unit(const val_items *v, tc_err *err)
     return refuse_difference(v, "workunit", err);
 }
 
+/* Compares the result's result.json with the one that texcell would have written. */
 static tc_status compare_json(const val_items *v, const json_t *want, tc_err *err)
 {
     const json_t *const json = wu_npz_json(v->r);
@@ -159,8 +160,8 @@ static tc_status compute_expected(const val_items *v, size_t item, wu_output *ou
     return v->unit->analysis->expect(v->unit->params, &v->unit->job->items[item], out, err);
 }
 
-/* Sets *most to the most rows of the tables that an item may have: as many as the analysis can
- * find, and as fit into max_bytes. */
+/* Sets *most to the most rows of the tables that an item may have: the number that the analysis can
+ * find or, if it is smaller, the number that fits into max_bytes. */
 static tc_status find_most_rows(const val_items *v, size_t index, uint64_t *most, tc_err *err)
 {
     const wu_item *const item = &v->unit->job->items[index];
@@ -225,7 +226,8 @@ static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
     return TC_OK;
 }
 
-/* Opens all arrays with rows of all items. The declarations of the first item list them. */
+/* Opens all arrays with rows of all items, which are the WU_ROWS arrays that the first item
+ * declares. */
 static tc_status open_all_rows(val_items *v, tc_err *err)
 {
     v->rows = calloc(v->first.n + 1, sizeof *v->rows);

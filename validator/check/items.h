@@ -11,8 +11,8 @@
 
 typedef struct val_items val_items;
 
-/* Opens the result `path`. max_bytes: limit for the rows of an item; a result with more is refused
- * before they are read. 0: the limit of an_rows_bytes. */
+/* Opens the result `path`. max_bytes: limit for the rows of an item, or 0 for the limit of
+ * an_rows_bytes; a result with more is refused before the rows are read. */
 tc_status val_items_open(const an_unit *unit, const char *path, uint64_t max_bytes, val_items **out,
                          tc_err *err);
 /* Reads the arrays of the next item. To be called once for each item of the work unit. *out must be

@@ -115,6 +115,7 @@ static tc_status refuse_file_count(const command *c, int given, tc_err *err)
                    n == 1 ? "" : "s", given);
 }
 
+/* Reads the options and files of the verb c->verb, and checks their number. */
 static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
 {
     val_verification *const v = &c->verification;
@@ -191,6 +192,7 @@ static tc_status check_result(const command *c, tc_err *err)
     return val_check(&unit, c->files[1], &c->verification, err);
 }
 
+/* Runs the verb for the files c->files. */
 static tc_status do_command(command *c, tc_err *err)
 {
     return_if_error(val_seed(&c->verification, err));
@@ -367,6 +369,7 @@ static tc_status script_many(command *c, tc_err *err)
     return good ? TC_OK : TC_IO;
 }
 
+/* Runs any verb: check, compare and verify in this process, the scripts in child processes. */
 static tc_status run(int argc, char **argv, tc_err *err)
 {
     command c = { .places = { .workunits = WORKUNITS }, .verification = { .chance = 1 } };

@@ -19,8 +19,8 @@
 
 /* --- files that cannot be read now ----------------------------------------------------------- */
 
-/* For a file that does not exist: returns whether its folder can be read, so that the file is lost.
- * If the folder cannot be read, its disk may not be mounted. */
+/* Returns whether a file that cannot be found is lost: its folder can be read. If the folder cannot
+ * be read, its disk may not be mounted. */
 static bool is_lost(const char *path)
 {
     char *const folder = tc_folder_of(path);
@@ -278,7 +278,7 @@ static tc_status copy_accepted(const val_places *places, const char *upload, val
     return status;
 }
 
-/* Compares two uploads as script-compare does; quiet: without printing differences. */
+/* Compares two uploads as script-compare does. quiet: differences are not printed. */
 static tc_status compare_uploads(const val_places *places, const char *a, const char *b, bool quiet,
                                  tc_err *err)
 {
@@ -296,7 +296,7 @@ static tc_status compare_uploads(const val_places *places, const char *a, const 
 
 tc_status val_script_compare(const val_places *places, const char *a, const char *b, tc_err *err)
 {
-    const tc_status status = compare_uploads(places, a, b, true, NULL);
+    const tc_status status = compare_uploads(places, a, b, true /* quiet */, NULL);
 
     return status == TC_OK
                ? status

@@ -187,7 +187,7 @@ void val_copy_free(val_copy *copy)
  * is then checked again. */
 
 /* Returns the path of a work unit's record, owned by the caller. name: its first n bytes are the
- * name of the work unit. NULL: no memory. */
+ * name of the work unit. Returns NULL if there is no memory. */
 static char *record_named(const char *folder, const char *name, size_t n)
 {
     char *const unit = tc_text_of(name, n);
@@ -197,7 +197,8 @@ static char *record_named(const char *folder, const char *name, size_t n)
     return path;
 }
 
-/* Returns the path of the record of an upload's work unit, owned by the caller. NULL: no memory. */
+/* Returns the path of the record of an upload's work unit, owned by the caller. Returns NULL if
+ * there is no memory. */
 static char *record_of(const char *folder, const char *upload)
 {
     const char *const name = os_last_part(upload);
@@ -298,7 +299,8 @@ tc_status val_recall(const char *folder, const char *upload, const val_copy *cop
     return status;
 }
 
-/* Returns the path of the record of a work unit, owned by the caller. NULL: no memory. */
+/* Returns the path of the record of a work unit, owned by the caller. Returns NULL if there is no
+ * memory. */
 static char *record_of_unit(const char *folder, const wu_job *job)
 {
     const char *const name = os_last_part(job->path), *const end = strrchr(name, '.');
@@ -366,7 +368,7 @@ static const uint64_t most_refused_bytes = (uint64_t)1 << 30;
 typedef struct file_count {
     const char *folder;
     char *oldest; /* path of the oldest file; owned */
-    time_t time;
+    time_t time;  /* when this file was changed */
     uint64_t bytes;
     size_t files;
 } file_count;
@@ -374,8 +376,8 @@ typedef struct file_count {
 /* Adds an entry of the folder to the count. A function for os_list; user: a file_count. */
 static int count_file(void *user, const char *name, bool may_be_folder)
 {
-    file_count *const h = user; /* what was counted so far */
-    char *const path = wu_path_in(h->folder, name, "");
+    file_count *const count = user;
+    char *const path = wu_path_in(count->folder, name, "");
     struct stat info;
 
     (void)may_be_folder;
@@ -383,15 +385,15 @@ static int count_file(void *user, const char *name, bool may_be_folder)
         free(path);
         return 0;
     }
-    h->files++;
-    h->bytes += (uint64_t)info.st_size;
-    if (h->oldest != NULL && h->time <= info.st_mtime) {
+    count->files++;
+    count->bytes += (uint64_t)info.st_size;
+    if (count->oldest != NULL && count->time <= info.st_mtime) {
         free(path);
         return 0;
     }
-    free(h->oldest);
-    h->oldest = path;
-    h->time = info.st_mtime;
+    free(count->oldest);
+    count->oldest = path;
+    count->time = info.st_mtime;
     return 0;
 }
 
@@ -401,12 +403,12 @@ static void delete_excess_files(const char *folder)
     bool over = true;
 
     while (over) {
-        file_count h = { .folder = folder };
+        file_count count = { .folder = folder };
 
-        over = os_list(folder, count_file, &h) == 0 &&
-               (h.files > MOST_REFUSED || h.bytes > most_refused_bytes) && h.oldest != NULL &&
-               unlink(h.oldest) == 0;
-        free(h.oldest);
+        over = os_list(folder, count_file, &count) == 0 &&
+               (count.files > MOST_REFUSED || count.bytes > most_refused_bytes) &&
+               count.oldest != NULL && unlink(count.oldest) == 0;
+        free(count.oldest);
     }
 }
 

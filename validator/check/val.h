@@ -112,7 +112,7 @@ tc_status val_read_upload(const char *upload, val_copy *out, tc_err *err);
 /* Records in the folder `folder` (val_places.accepted) that an upload was accepted as `copy`. */
 tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err);
 /* Checks whether the upload, now read as `copy`, is what was accepted. TC_NO_MATCH: it has changed.
- * Sets *known: whether there is a record of it. */
+ * Sets *known to whether there is a record of it. */
 tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known,
                      tc_err *err);
 /* Sets job->file_sha256 like wu_job_identify. If folder (val_places.accepted) is not NULL, the
@@ -154,7 +154,7 @@ tc_status val_is_there(const char *path, tc_err *err);
  * since then the fault is the server's. */
 tc_status val_found_twice(tc_status first, tc_status again, tc_err *err);
 /* Returns the length of the work unit's name at the start of an upload's name, such as
- * WORKUNIT_0_r123_0; 0: it is not the name of an upload. */
+ * WORKUNIT_0_r123_0. Returns 0 if this is not the name of an upload. */
 size_t val_workunit_length(const char *name);
 /* Finds the work unit's file of the upload `result` in `folder` or in one of its folders. The
  * caller owns *path. TC_BAD_INPUT: there is none; TC_TRY_LATER: the folders cannot be read now. */

@@ -21,8 +21,9 @@
 
 /* The average time for checking pixels, as a share of the time that computing the result takes. */
 static const double pixels_budget = 0.02;
-/* The number of operations, as an_plan.flops counts them, that take as long as reading a byte of
- * pixels. */
+/* The number of operations, in the unit of an_plan.flops, that take as long as reading a byte of
+ * pixels.
+ */
 static const double reading_flops = 25;
 
 /* A unit of fewer operations than this (some hundredths of a second) is computed again completely.
@@ -170,7 +171,8 @@ static bool same_shape(const wu_array_info *a, const wu_array_info *b)
     return a->ndim == b->ndim && memcmp(a->shape, b->shape, a->ndim * sizeof a->shape[0]) == 0;
 }
 
-/* Prints the elements in which the claimed array differs from the right one. */
+/* Prints the elements in which the array `claimed`, from the result, differs from the array
+ * `right`, which was computed again. */
 static void compare_array(val_names *names, size_t index, const wu_out_array *claimed,
                           const wu_out_array *right)
 {

@@ -121,7 +121,7 @@ unsigned val_cut_axes(const wu_table *table);
 tc_status val_make_views(const val_dataset *ds, const char *analysis, const wu_table *table,
                          tc_err *err);
 /* Returns BASE of the views' names: ANALYSIS for the table "features", ANALYSIS_TABLE for others.
- * The caller frees it by sqlite3_free. NULL: there is no memory. */
+ * The caller frees it by sqlite3_free. Returns NULL if there is no memory. */
 char *val_view_base(const char *analysis, const char *table);
 /* Splits the name of a column of a cut table into its n words, in place. */
 void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES]);
@@ -152,7 +152,7 @@ tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err
 /* --- CSV (export.c) --------------------------------------------------------------------------- */
 
 /* Writes the data set's tables as CSV files into `folder`, and sets *written to their number. only:
- * the only table to write; NULL: all. */
+ * the name of the only table to write, or NULL for all. */
 tc_status val_export(const val_dataset *ds, const char *folder, const char *only, size_t *written,
                      tc_err *err);
 

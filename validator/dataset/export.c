@@ -53,7 +53,7 @@ static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *n
 }
 
 /* Opens a table's file. titles: the first column titles. An existing file is replaced only if it
- * begins with them, as a table of an earlier export does. */
+ * begins with these titles, and so is the table of an earlier export. */
 static tc_status open_table(table_writer *x, const char *file, const char *titles, wu_csv *csv,
                             tc_err *err)
 {

@@ -102,7 +102,7 @@ static bool parse_number(const char *text, int64_t *out)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
-/* Returns the folder of kept files, which the caller frees; NULL if there is no memory. */
+/* Returns the folder of kept files, which the caller frees, or NULL if there is no memory. */
 static char *store_of(const options *o)
 {
     char *const folder = o->store != NULL ? strdup(o->store) : malloc(strlen(o->db) + sizeof FILES);
@@ -342,7 +342,7 @@ typedef struct upload_work {
 } upload_work;
 
 /* Confines the process. The data set's files are open already, and SQLite's temporary files are in
- * memory; but it must open the data set's folder to fsync it. */
+ * memory; but SQLite must still open the data set's folder to fsync the folder. */
 static tc_status confine_script(const upload_work *w, tc_err *err)
 {
     const val_places places = { .workunits = w->o->workunits,
@@ -472,6 +472,7 @@ static tc_status create(int argc, char **argv, tc_err *err)
 
 /* --- forget ---------------------------------------------------------------------------------- */
 
+/* forget: deletes all units of the given names. */
 static tc_status forget(int argc, char **argv, tc_err *err)
 {
     options o = { .why = "taken out by hand" };
@@ -554,6 +555,8 @@ static tc_status confine_reading(const read_command *r, tc_err *err)
                           : val_confine(places, OS_CALLS_MAKE | OS_CALLS_LOCK, err);
 }
 
+/* Confines the child process and runs the command in it; returns the exit code. A function for
+ * val_run_child; user: a read_command. */
 static int read_in_child(void *user)
 {
     const read_command *const r = user;
@@ -586,6 +589,7 @@ static tc_status read_dataset(read_command *r, tc_err *err)
     return status;
 }
 
+/* report: writes the page. */
 static tc_status write_report(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };
@@ -608,6 +612,7 @@ static tc_status write_report(int argc, char **argv, tc_err *err)
                               err);
 }
 
+/* export: writes the tables. */
 static tc_status export(int argc, char **argv, tc_err *err)
 {
     options o = { .db = NULL };

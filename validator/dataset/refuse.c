@@ -112,6 +112,8 @@ static tc_status delete_rows(const val_dataset *ds, int64_t unit, tc_err *err)
     return status;
 }
 
+/* Records each name of the unit as refused, and deletes the unit with everything that belongs to
+ * it. */
 static tc_status delete_unit(const val_dataset *ds, int64_t unit, const char *why, tc_err *err)
 {
     static const char names[] =

@@ -100,6 +100,7 @@ static tc_status get_number(const report_writer *r, const char *query, int64_t *
 
 /* --- progress -------------------------------------------------------------------------------- */
 
+/* Writes the head of the page: the numbers of units, items, refused results and failed units. */
 static tc_status put_head(report_writer *r, tc_err *err)
 {
     static const char *const counts[][2] = {
@@ -150,6 +151,8 @@ static tc_status put_days(report_writer *r, tc_err *err)
     return status;
 }
 
+/* Writes the numbers of units of each analysis, the chart of days, and the refused and failed
+ * units. */
 static tc_status put_progress(report_writer *r, tc_err *err)
 {
     wu_page_put(&r->page, "<section>\n<h2>Progress</h2>\n");
@@ -218,12 +221,12 @@ static tc_status put_histograms(report_writer *r, const char *table, sqlite3_stm
     uint64_t n = 0;
     if (spreads == NULL)
         return tc_no_memory(err, table);
-    return_if_error(scan_rows(r, rows, spreads, false, err));
+    return_if_error(scan_rows(r, rows, spreads, false /* ranges */, err));
     for (int i = 0; i < MAX_COLUMNS; i++)
         n = spreads[i].n > n ? spreads[i].n : n;
     if (n < MIN_ROWS)
         return TC_OK;
-    return_if_error(scan_rows(r, rows, spreads, true, err));
+    return_if_error(scan_rows(r, rows, spreads, true /* histograms */, err));
     wu_page_put(&r->page, "<h3>");
     wu_page_text(&r->page, table);
     wu_page_put(&r->page, "</h3>\n<p class=note>Of %" PRIu64 " rows%s</p>\n<div class=hists>\n", n,
@@ -387,6 +390,7 @@ static tc_status put_item_picture(report_writer *r, const char *file_name, const
     return status;
 }
 
+/* Writes the newest items, with a picture if their results have been kept. */
 static tc_status put_newest(report_writer *r, tc_err *err)
 {
     wu_page *const page = &r->page;

@@ -25,7 +25,8 @@ typedef struct unit {
     const char *analysis;        /* from result.json */
     char *parameters;            /* JSON text, allocated by jansson */
     json_t *arrays;              /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
-    const char *checked;         /* what the result was checked against: "workunit" or "result" */
+    const char *checked;         /* "workunit" if the result was checked against its work unit,
+                                    "result" if it was checked by itself */
     char copy_name[160];         /* name of the copy in the folder, or "" if there is no copy */
     wu_npz_writer *copy; /* the copy, complete but not yet renamed to copy_name; NULL: none */
 } unit;
@@ -73,6 +74,7 @@ static json_t *describe_array(const wu_array_info *info, const digest *d)
     return json_pack("[s,o,s,s]", types[info->dtype], shape, text, d->sha256);
 }
 
+/* Sets u->arrays: reads all arrays and computes their checksums. */
 static tc_status describe_arrays(unit *u, tc_err *err)
 {
     TC_AUTOFREE unsigned char *const block = malloc(BLOCK);
@@ -283,6 +285,7 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
     return TC_OK;
 }
 
+/* Inserts the items of the unit `id`, and sets *first_item to the id of the first one. */
 static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, int64_t *first_item,
                               tc_err *err)
 {

@@ -81,6 +81,7 @@ static char *key_list(const target *t, const char *type)
     return sqlite3_str_finish(text);
 }
 
+/* Fills *t for a table of the result. close_target must be called, also after a failure. */
 static tc_status open_target(const val_dataset *ds, const char *analysis, const wu_table *table,
                              target *t, tc_err *err)
 {
@@ -153,6 +154,8 @@ static tc_status prepare_table(const target *t, bool *changed, tc_err *err)
     return TC_OK;
 }
 
+/* Prepares the statement that inserts a row: parameters are the keys, the item, the number of the
+ * row within the item if the table has_item, and the columns. */
 static tc_status prepare_insert(target *t, tc_err *err)
 {
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
@@ -245,6 +248,7 @@ static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, in
     return TC_OK;
 }
 
+/* Inserts all rows of the table. first_item: as for val_store_tables. */
 static tc_status insert_rows(const target *t, const wu_result_file *file, int64_t first_item,
                              tc_err *err)
 {
@@ -289,6 +293,8 @@ static tc_status record_numbers(const target *t, bool *changed, tc_err *err)
     return TC_OK;
 }
 
+/* Stores the rows of one table; creates or extends the data set's table, and its views, if
+ * necessary. */
 static tc_status store_table(const val_dataset *ds, const wu_result_file *file,
                              const wu_table *table, const char *analysis, int64_t first_item,
                              tc_err *err)

@@ -24,6 +24,7 @@ static tc_status bad_key(const result_reader *in, const char *key, tc_err *err)
                    WU_RESULT_JSON, key);
 }
 
+/* Reads the size and the checksums of the work unit's file from the key "workunit". */
 static tc_status read_identity(const result_reader *in, wu_job *job, tc_err *err)
 {
     const json_t *const workunit = json_object_get(in->json, "workunit");
@@ -133,6 +134,7 @@ static tc_status read_items(const result_reader *in, wu_job *job, tc_err *err)
     return TC_OK;
 }
 
+/* Fills *out from result.json and item_names: identity, analysis, parameters and items. */
 static tc_status read_unit(const result_reader *in, an_unit *out, tc_err *err)
 {
     const char *const analysis = json_string_value(json_object_get(in->json, "analysis"));

@@ -30,6 +30,7 @@ char *val_view_base(const char *analysis, const char *table)
                                           : sqlite3_mprintf("%s_%s", analysis, table);
 }
 
+/* Removes the older views over the table. */
 static tc_status drop_views(const cut_table *t, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *names = NULL;
@@ -87,6 +88,7 @@ static void add_select(const cut_table *t, const char *column, sqlite3_str *sql)
     sqlite3_str_appendf(sql, ", \"%w\" FROM \"%w\"", column, t->name);
 }
 
+/* Makes the long view: the union of one SELECT for each column of the table. */
 static tc_status make_long(const cut_table *t, tc_err *err)
 {
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
@@ -191,6 +193,7 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     return status;
 }
 
+/* Makes all wide views. */
 static tc_status make_all_wide(cut_table *t, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *groups = NULL, *names = NULL;

@@ -215,8 +215,8 @@ static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, d
     return begin + size == at; /* the list ends where the end record begins */
 }
 
-/* Finds the list of members by the last end record in the file, as all programs do. The file must
- * end with this record and its comment. */
+/* Finds the list of members by the last end record in the file, like all other programs. The file
+ * must end with this record and the record's comment. */
 static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 {
     enum {
@@ -246,8 +246,8 @@ static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 
 /* --- the list of members --------------------------------------------------------------------- */
 
-/* Returns why a member must not have this name; NULL: the name is valid. texcell never uses the
- * name as a path, but programs that unpack the same file do. */
+/* Returns why a member must not have this name, or NULL if the name is valid. texcell never uses
+ * the name as a path, but programs that unpack the same file do. */
 static const char *name_fault(const char *name, size_t length)
 {
     if (length == 0)
@@ -302,7 +302,7 @@ static void parse_entry(entry *e)
     e->offset = read_little_endian(p + 42, 4);
 }
 
-/* Returns why a member cannot be read; NULL: it can be read. */
+/* Returns why a member cannot be read, or NULL if it can. */
 static const char *member_fault(const entry *e)
 {
     const bool is_folder = e->name > 0 && e->bytes[ENTRY + e->name - 1] == '/';
@@ -743,14 +743,14 @@ static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
  * bytes may be left, and the CRC must be right. */
 static tc_status end_member(wu_unzip *z, const wu_member *m, tc_err *err)
 {
-    unsigned char more;
+    unsigned char beyond;
     size_t got = 0;
     z->in_member = false;
     if (z->n_returned != m->size)
         return fail_corrupt(z, err, "its data end after %llu of %llu bytes",
                             (unsigned long long)z->n_returned, (unsigned long long)m->size);
     if (m->is_deflated)
-        return_if_error(inflate_part(z, m, &more, 1, &got, err));
+        return_if_error(inflate_part(z, m, &beyond, 1, &got, err));
     if (got > 0 || (m->is_deflated && (z->taken != m->compressed || z->z.avail_in > 0)))
         return_if_error(fail_corrupt(z, err, "its data do not end after %llu bytes",
                                      (unsigned long long)m->size));

@@ -71,13 +71,13 @@ typedef struct wu_archive {
 tc_status wu_archive_read(const char *path, uint64_t max_members, const tc_poll *poll,
                           wu_archive **out, tc_err *err);
 void wu_archive_destroy(wu_archive **archive);
-/* The index of the member of this name; -1: there is none, or it is a folder. Takes O(log n) time.
- */
+/* Returns the index of the member of this name, or -1 if there is none or it is a folder. Takes
+ * O(log n) time. */
 long wu_archive_find(const wu_archive *archive, const char *name);
-/* Returns how the file differs from one that texcell writes, as the predicate of a sentence; NULL:
- * it does not differ. The file must have nothing besides the members (no comments, extra fields or
- * gaps), and a member's header and its entry in the list must be the same. Time stamps and
- * compression are not compared. */
+/* Returns how the file differs from one that texcell writes, as the predicate of a sentence, or
+ * NULL if it does not differ. The file must have nothing besides the members (no comments, extra
+ * fields or gaps), and a member's header and its entry in the list must be the same. Time stamps
+ * and compression are not compared. */
 const char *wu_archive_untidy(const wu_archive *archive);
 /* Computes the CRC-32 of the whole file. Does not read stored members, but uses their CRC-32 in the
  * list: so the result is right only if all members are also read to their ends, before or

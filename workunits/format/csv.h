@@ -31,7 +31,8 @@ tc_status wu_csv_close(wu_csv *csv, tc_status status, tc_err *err);
 
 /* Makes the folder unless it exists. TC_IO: it cannot be made. */
 tc_status wu_make_folder(const char *folder, tc_err *err);
-/* Returns the path "folder/name" followed by `end`, to be freed by the caller; NULL: no memory. */
+/* Returns the path "folder/name" followed by `end`, to be freed by the caller, or NULL if there is
+ * no memory. */
 char *wu_path_in(const char *folder, const char *name, const char *end);
 
 #endif

@@ -9,7 +9,7 @@
 /* This part of the name of a declared array stands for the item's name. */
 static const char mark[] = "{item}";
 
-/* Returns what is wrong with an axis, as the end of a sentence; NULL: the axis is valid. */
+/* Returns what is wrong with an axis, as the end of a sentence, or NULL if the axis is valid. */
 static const char *axis_fault(const wu_axis *axis)
 {
     const int n_given = (axis->words != NULL) + (axis->numbers != NULL) + (axis->array != NULL);
@@ -105,6 +105,8 @@ static const char *const role_names[] = { "value", "item", "key",    "place", "l
                                           "mask",  "map",  "titles", "keys",  "proof" };
 enum { ROLES = sizeof role_names / sizeof role_names[0] };
 
+/* Returns an axis as result.json describes it. The caller owns the reference; NULL if there is no
+ * memory. */
 static json_t *axis_json(const wu_axis *axis)
 {
     json_t *const values = axis->array != NULL ? NULL : json_array();

@@ -70,7 +70,7 @@ typedef struct wu_declared {
 
 /* Checks a declaration that a program makes: each axis must have entries and either words, or
  * numbers with a prefix, or an array. Returns what is wrong, with the array's name (`text` or a
- * constant); NULL: the declaration is valid. */
+ * constant), or NULL if the declaration is valid. */
 const char *wu_declared_fault(const wu_declared *d, char *text, size_t size);
 
 /* Whether arrays of this role are pictures. */
@@ -91,8 +91,8 @@ void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU
 
 /* --- as JSON --------------------------------------------------------------------------------- */
 
-/* The entry for the declaration in result.json's "arrays". The caller owns the reference; NULL: no
- * memory. */
+/* The entry for the declaration in result.json's "arrays". The caller owns the reference; NULL if
+ * there is no memory. */
 json_t *wu_declared_json(const wu_declared *d);
 
 /* Reads the declarations from an untrusted "arrays": names must consist of a-z, 0-9 and _, and all

@@ -55,7 +55,7 @@ typedef struct job_place {
     char text[64];
 } job_place;
 
-/* The place of a key of an item; key NULL: the place of the item itself. */
+/* The place of a key of an item, or of the item itself if `key` is NULL. */
 static job_place item_place(size_t item, const char *key)
 {
     job_place p;
@@ -115,15 +115,18 @@ static tc_status check_keys(const job_reader *r, json_t *object, const char *pla
     return TC_OK;
 }
 
+/* Values of the argument `required` of get_string. */
+enum { OPTIONAL = false, REQUIRED = true };
+
 /* Sets *out to the string that is the value of `key`, or to NULL if there is no such key.
- * TC_BAD_INPUT: the string is empty, or there is no such key although it is `needed`. */
+ * TC_BAD_INPUT: the string is empty, or there is no such key although it is `required`. */
 static tc_status get_string(const job_reader *r, const json_t *object, const char *key,
-                            const char *place, bool needed, const char **out)
+                            const char *place, bool required, const char **out)
 {
     const json_t *value = json_object_get(object, key);
     *out = NULL;
     if (value == NULL)
-        return needed ? job_fail(r, place, "missing") : TC_OK;
+        return required ? job_fail(r, place, "missing") : TC_OK;
     if (!json_is_string(value))
         return job_fail(r, place, "must be a string, not %s", type_name(value));
     *out = json_string_value(value);
@@ -355,6 +358,7 @@ static tc_status read_aligned(job_reader *r, const wu_item *item, const aligned 
     return TC_OK;
 }
 
+/* Reads the headers of the item's label pictures, and the number of its objects. json: the item. */
 static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, size_t index)
 {
     const json_t *labels = json_object_get(json, "labels"),
@@ -373,6 +377,7 @@ static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, s
     return read_aligned(r, item, &label_pictures, labels, index, &item->labels, &item->n_labels);
 }
 
+/* Reads the item's size of a voxel or pixel. list: the value of "spacing", or NULL. */
 static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *list, size_t index)
 {
     const job_place place = item_place(index, "spacing");
@@ -395,11 +400,12 @@ static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *
                            item->is_stack ? "[z, y, x]" : "[y, x]");
 }
 
+/* Reads the item's source: the path of the file from which it was made. */
 static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, size_t index)
 {
     const job_place place = item_place(index, "source");
     const char *source = NULL;
-    const tc_status status = get_string(r, json, "source", place.text, false, &source);
+    const tc_status status = get_string(r, json, "source", place.text, OPTIONAL, &source);
     if (status != TC_OK || source == NULL)
         return status;
     if (!wu_line_ok(source, WU_MAX_SOURCE))
@@ -412,6 +418,7 @@ static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, s
     return copy_string(r, source, &item->source);
 }
 
+/* Reads and checks an item. json: element `index` of the list "items". */
 static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t index)
 {
     static const char *const keys[] = { "name",   "image",   "stack",  "spacing", "mask",
@@ -422,7 +429,7 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     if (!json_is_object(json))
         return job_fail(r, place.text, "must be an object, not %s", type_name(json));
     return_if_error(check_keys(r, json, place.text, keys));
-    return_if_error(get_string(r, json, "name", name_place.text, true, &name));
+    return_if_error(get_string(r, json, "name", name_place.text, REQUIRED, &name));
     if (!wu_name_ok(name))
         return job_fail(
             r, name_place.text,
@@ -497,7 +504,7 @@ static tc_status check_format(const job_reader *r, const json_t *json)
 {
     const char *format = NULL;
     const json_t *version = json_object_get(json, "version");
-    return_if_error(get_string(r, json, "format", "format", true, &format));
+    return_if_error(get_string(r, json, "format", "format", REQUIRED, &format));
     if (strcmp(format, WU_FORMAT_NAME) != 0)
         return job_fail(r, "format", "must be \"" WU_FORMAT_NAME "\", not \"%s\"",
                         wu_quote(format).text);
@@ -520,9 +527,9 @@ static tc_status read_job_json(job_reader *r, json_t *json)
     json_t *parameters = json_object_get(json, "parameters");
     return_if_error(check_format(r, json));
     return_if_error(check_keys(r, json, "", keys));
-    return_if_error(get_string(r, json, "analysis", "analysis", true, &analysis));
+    return_if_error(get_string(r, json, "analysis", "analysis", REQUIRED, &analysis));
     return_if_error(copy_string(r, analysis, &job->analysis));
-    return_if_error(get_string(r, json, "about", "about", false, &about));
+    return_if_error(get_string(r, json, "about", "about", OPTIONAL, &about));
     if (about != NULL && !wu_line_ok(about, WU_MAX_ABOUT))
         return job_fail(r, "about", "must have 1 to %u bytes, none of them a control character",
                         WU_MAX_ABOUT);
@@ -547,6 +554,7 @@ static tc_status check_all_used(const job_reader *r)
     return TC_OK;
 }
 
+/* Reads job.json and the pictures that it names. */
 static tc_status read_members(job_reader *r)
 {
     const wu_archive *a = r->job->archive;
@@ -574,6 +582,7 @@ tc_status wu_job_read(const char *path, wu_job **out, tc_err *err)
     return wu_job_read_polled(path, NULL, out, err);
 }
 
+/* Reads a work unit. only_heads: as in wu_job. */
 static tc_status read_job(const char *path, const tc_poll *poll, bool only_heads, wu_job **out,
                           tc_err *err)
 {

@@ -63,7 +63,7 @@ typedef struct wu_job {
     uint32_t file_crc;
     char file_sha256[TC_SHA256_TEXT]; /* "" until wu_job_identify has set it */
     char *analysis;     /* the name of the analysis; an analysis of this name need not exist */
-    char *about;        /* UTF-8 text for volunteers: what the work is for; NULL: there is none */
+    char *about;        /* UTF-8 text for volunteers about the purpose of the work, or NULL */
     json_t *parameters; /* an object (owned) */
     size_t n_items;
     wu_item *items;
@@ -110,7 +110,7 @@ tc_status wu_job_read_rest(const wu_job *job, tc_err *err);
  * was first read. */
 tc_status wu_job_identify(wu_job *job, tc_err *err);
 /* The identity as results contain it: {"crc32": ..., "size": ..., "sha256": ...}; wu_job_identify
- * must have been called. The caller owns the reference; NULL: no memory. */
+ * must have been called. The caller owns the reference; NULL if there is no memory. */
 json_t *wu_job_identity(const wu_job *job);
 
 /* Frees the job and sets *job to NULL; *job may be NULL already. */

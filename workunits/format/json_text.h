@@ -33,7 +33,7 @@ char *wu_json_text(const json_t *json, size_t flags);
 bool wu_json_same(const json_t *a, const json_t *b);
 /* Whether the JSON contains -0.0, which texcell never writes. */
 bool wu_json_negative_zero(const json_t *json);
-/* The length of the text of wu_json_text, in bytes; 0: memory has run out. */
+/* Returns the length of the text of wu_json_text in bytes, or 0 if memory has run out. */
 uint64_t wu_json_size(const json_t *json, size_t flags);
 
 /* Makes jansson use the allocator that records failures. The functions above call it. */

@@ -167,7 +167,7 @@ wu_run_reader *wu_run_reader_open(const char *path)
     return r;
 }
 
-/* Reads the runs of a picture. NULL: they are damaged, or there is no memory. */
+/* Reads the runs of a picture. Returns NULL if they are damaged, or there is no memory. */
 static wu_label_run *load_runs(const wu_run_reader *r, const picture_place *p)
 {
     const size_t bytes = p->head.n * sizeof(wu_label_run);

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* The path of the file with the runs of a result: RESULT.npz.labels. To be freed by the caller;
- * NULL: no memory. */
+ * NULL if there is no memory. */
 char *wu_label_runs_path(const char *result);
 
 /* A run: n successive pixels, in raster order, with the same label. It may continue in the next
@@ -62,8 +62,8 @@ typedef struct wu_run_reader wu_run_reader;
 /* Opens the file of runs. Returns NULL if it does not exist. */
 wu_run_reader *wu_run_reader_open(const char *path);
 /* Returns the runs of the picture with this number of pixels whose array has this CRC-32, to be
- * freed by free(), and sets *n to their number. NULL: the file does not have this picture. May be
- * called from any thread. */
+ * freed by free(), and sets *n to their number. Returns NULL if the file does not have this
+ * picture. May be called from any thread. */
 wu_label_run *wu_run_reader_load(const wu_run_reader *r, uint32_t crc, uint64_t pixels, size_t *n);
 void wu_run_reader_close(wu_run_reader **r);
 

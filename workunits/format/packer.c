@@ -32,7 +32,7 @@ struct wu_compressor {
     void *user;
     int level;
     unsigned threads;
-    an_pool *pool; /* the threads; NULL: there is only one */
+    an_pool *pool; /* the threads, or NULL if there is only one */
     unsigned n_lanes;
     lane lanes[MAX_LANES];
     unsigned char *plain; /* [WINDOW + room] bytes of the member: WINDOW bytes that are compressed
@@ -226,7 +226,7 @@ static tc_status deflate_more(wu_compressor *p, const unsigned char *data, size_
     tc_status status = TC_OK;
     while (status == TC_OK && n > 0) {
         if (p->waiting == p->room)
-            status = deflate_waiting(p, false, err);
+            status = deflate_waiting(p, false /* not the last bytes */, err);
         const size_t room = p->room - p->waiting, part = n < room ? n : room;
         memcpy(p->plain + WINDOW + p->waiting, data, part);
         p->waiting += part;
@@ -248,7 +248,8 @@ tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_e
 
 tc_status wu_compressor_end(wu_compressor *p, wu_compressed *out, tc_err *err)
 {
-    const tc_status status = p->member.deflated ? deflate_waiting(p, true, err) : TC_OK;
+    const tc_status status =
+        p->member.deflated ? deflate_waiting(p, true /* the last bytes */, err) : TC_OK;
     *out = p->member;
     return status;
 }

@@ -95,6 +95,7 @@ static bool uses_colour_buffer(const loader *l)
     return l->item->channels == 3 && l->out != NULL && l->item->n_images > 1;
 }
 
+/* Decodes a piece of the item's image, and converts colours to grey if l->out is set. */
 static tc_status decode_image(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
@@ -217,6 +218,7 @@ static tc_status first_fault(const loader *l, unsigned threads, tc_err *err)
     return first == NULL ? TC_OK : tc_fail(err, first->status, "%s", first->err.message);
 }
 
+/* Decodes all pieces, in several threads if that is worthwhile. */
 static tc_status decode_pieces(loader *l, tc_err *err)
 {
     const unsigned threads = threads_of(l);
@@ -337,6 +339,7 @@ static tc_status load_pixels(loader *l, tc_err *err)
     return TC_OK;
 }
 
+/* Decodes the pixels of an item. poll, any_thread: as in loader. */
 static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll, bool any_thread,
                            wu_pixels *out, tc_err *err)
 {

@@ -31,8 +31,8 @@ static tc_status append_array(wu_output *out, const wu_out_array *array, tc_err 
 }
 
 /* Copies the texts of a declaration to one block of memory: first the array's name, with {item}
- * replaced, then the declaration's name and title, to which *d then points. Returns the block;
- * NULL: no memory. */
+ * replaced, then the declaration's name and title, to which *d then points. Returns the block, or
+ * NULL if there is no memory. */
 static char *copy_texts(wu_declared *d, const char *item)
 {
     const size_t name = strlen(d->name) + 1, title = d->title != NULL ? strlen(d->title) + 1 : 0;
@@ -69,6 +69,7 @@ static void set_shape(wu_array_info *info, const wu_declared *d, uint64_t rows)
         info->shape[i + 1] = d->axes[i].n;
 }
 
+/* Adds one array, as declared, without data. item: as for wu_output_declare. */
 static tc_status declare_array(wu_output *out, const wu_declared *declared, const wu_item *item,
                                tc_err *err)
 {
@@ -325,7 +326,8 @@ static json_t *item_list(const wu_job *job)
     return list;
 }
 
-/* The sources of all items as a list of strings, "" for an unknown source. NULL: no memory. */
+/* The sources of all items as a list of strings, "" for an unknown source. Returns NULL if there is
+ * no memory. */
 static json_t *source_list(const wu_job *job)
 {
     json_t *list = json_array();
@@ -338,7 +340,8 @@ static json_t *source_list(const wu_job *job)
     return list;
 }
 
-/* A list of the declarations of the WU_ONCE arrays and of an item's arrays. NULL: no memory. */
+/* A list of the declarations of the WU_ONCE arrays and of an item's arrays. Returns NULL if there
+ * is no memory. */
 static json_t *declared_list(const wu_output *once, const wu_output *item)
 {
     const wu_output *const outputs[2] = { once, item };
@@ -383,6 +386,7 @@ static tc_status write_once(result_writer *r, const wu_output *once)
     return TC_OK;
 }
 
+/* Adds the array item_spacing, if the size of pixels is known for any item. */
 static tc_status add_spacing(const wu_job *job, wu_output *out, tc_err *err)
 {
     const uint64_t shape[2] = { job->n_items, 3 };

@@ -59,7 +59,7 @@ void wu_output_lend(wu_out_array *array, const void *data);
 /* Allocates zeroed data for every declared array that has none (NULL if it is empty), after
  * replacing WU_ANY_LENGTH by `rows`. */
 tc_status wu_output_allocate(wu_output *out, uint64_t rows, tc_err *err);
-/* The array of this name; NULL: there is none. */
+/* Returns the array of this name, or NULL if there is none. */
 wu_out_array *wu_output_find(const wu_output *out, const char *name);
 /* The data of the array of this name, which must exist. */
 void *wu_output_data(const wu_output *out, const char *name);

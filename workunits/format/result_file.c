@@ -69,6 +69,7 @@ static tc_status read_sources(wu_result_file *file, tc_err *err)
                           WU_RESULT_JSON);
 }
 
+/* Sets file->item_spacing, if the result has this array. */
 static tc_status read_spacing(wu_result_file *file, tc_err *err)
 {
     const long index = wu_npz_find(file->npz, WU_ITEM_SPACING);
@@ -540,14 +541,14 @@ bool wu_cursor_next(wu_cursor *cursor, tc_status *status, tc_err *err)
 {
     if (*status != TC_OK)
         return false;
-    const bool more = ++cursor->row < cursor->table->rows;
+    const bool has_row = ++cursor->row < cursor->table->rows;
     for (size_t i = 0; i < cursor->table->n_arrays && *status == TC_OK; i++)
-        *status = more ? wu_npz_stream_read(cursor->arrays[i].stream, cursor->arrays[i].data,
-                                            cursor->arrays[i].row_bytes, err)
-                       : wu_npz_stream_end(cursor->arrays[i].stream, err);
-    if (*status == TC_OK && more)
+        *status = has_row ? wu_npz_stream_read(cursor->arrays[i].stream, cursor->arrays[i].data,
+                                               cursor->arrays[i].row_bytes, err)
+                          : wu_npz_stream_end(cursor->arrays[i].stream, err);
+    if (*status == TC_OK && has_row)
         *status = find_item(cursor, err);
-    return *status == TC_OK && more;
+    return *status == TC_OK && has_row;
 }
 
 void wu_cursor_close(wu_cursor *cursor)
@@ -656,7 +657,7 @@ static bool put_plain(double number, bool is_float, char *out)
     for (int i = 0; i < decimals; i++)
         ten *= 10;
     /* Tries 6, 7, 8 and 9 digits for a float, 15, 16 and 17 for a double. ten: 10^decimals. */
-    for (int more = 0; more < (is_float ? 4 : 3); more++, decimals++, ten *= 10) {
+    for (int extra = 0; extra < (is_float ? 4 : 3); extra++, decimals++, ten *= 10) {
         const u128 exact = mantissa * ten, half = (u128)1 << (shift - 1);
         u128 digits = exact >> shift;
         const u128 rest = exact - (digits << shift);

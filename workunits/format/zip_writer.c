@@ -78,6 +78,7 @@ static tc_status flush_buffer(wu_zip_writer *w, tc_err *err)
     return TC_OK;
 }
 
+/* Appends bytes to the file through the buffer; whole buffers of bytes are written directly. */
 static tc_status append_bytes(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
 {
     const unsigned char *p = data;

@@ -209,7 +209,8 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
         pthread_join(thread, NULL);
     if (e.status != TC_OK)
         return tc_fail(err, e.status, "%s", e.err.message);
-    return status == TC_OK ? wu_report_marks_csv(&report, folder, true, err) : status;
+    return status == TC_OK ? wu_report_marks_csv(&report, folder, true /* columns.csv, too */, err)
+                           : status;
 }
 
 /* Removes the files with the runs of labels (texcell run --label-runs), which only the page needs.
@@ -331,7 +332,7 @@ static tc_status read_sweep(void *to, const char *text, tc_err *err)
 }
 
 /* Returns the option that sets the parameter of sweep i in variant k, such as "--param=radius=6".
- * Owned by the caller; NULL: no memory. */
+ * Owned by the caller; NULL if there is no memory. */
 static char *param_of(const analyse_options *o, size_t i, size_t k)
 {
     const sweep *const s = &o->sweeps[i];
@@ -344,7 +345,7 @@ static char *param_of(const analyse_options *o, size_t i, size_t k)
 }
 
 /* Returns the name of a variant on the page, such as "radius=6" or "radius=6, floor=2". params: [n]
- * the variant's options, made by param_of. Owned by the caller; NULL: no memory. */
+ * the variant's options, made by param_of. Owned by the caller; NULL if there is no memory. */
 static char *name_of(char *const *params, size_t n)
 {
     const char *const first = params[0] + strlen(OPTION), *const second =
@@ -429,6 +430,8 @@ static tc_status compute_variant(const analyse_options *o, const char *folder, w
                            o->also, err);
 }
 
+/* Runs analyse with --sweep: packs, computes and exports each variant, and writes one page of all.
+ */
 static tc_status analyse_variants(const analyse_options *o, const tc_option *options, int argc,
                                   char **argv, tc_err *err)
 {
@@ -461,6 +464,7 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
 
 /* --- the command ----------------------------------------------------------------------------- */
 
+/* Runs analyse without --sweep. */
 static tc_status analyse_once(const analyse_options *o, const tc_option *options, int argc,
                               char **argv, tc_err *err)
 {

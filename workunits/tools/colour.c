@@ -101,6 +101,7 @@ static void make_densities(int32_t density[256])
     }
 }
 
+/* Sets `out` for the options --stain and --stains. */
 static tc_status choose_stain(const char *stain, const char *stains, wu_colour *out, tc_err *err)
 {
     /* The grey value 255 means a density of 1.5, at which a thirtieth of the light is transmitted.

@@ -22,7 +22,7 @@ typedef struct list {
     bool failed; /* memory ran out */
 } list;
 
-/* Adds a place. path: owned by the list afterwards; NULL: memory ran out. */
+/* Adds a place. path: owned by the list afterwards; NULL if memory ran out when it was made. */
 static void add_place(list *l, char *path, os_may may)
 {
     os_place *const grown =

@@ -298,7 +298,7 @@ static time_t when_finished(FILE *list)
     return ended && known ? info.st_mtime : 0;
 }
 
-/* Removes what an earlier export wrote, and begins a new list. */
+/* Removes the files that an earlier export wrote, and begins a new list. */
 static tc_status clear_folder(const char *folder, tc_err *err)
 {
     char *const path = wu_path_in(folder, WU_EXPORT_LIST, "");

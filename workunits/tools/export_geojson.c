@@ -15,7 +15,8 @@ typedef struct corner {
     int64_t x, y;
 } corner;
 
-/* A closed path around a region, or around a hole in it, that visits no corner twice. */
+/* A ring: a closed path around a region, or around a hole in a region, that visits no corner twice.
+ */
 typedef struct ring {
     uint32_t label;
     size_t first, n; /* its corners are rings.corners[first, first + n); the last is equal to the

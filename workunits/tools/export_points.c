@@ -67,6 +67,7 @@ typedef struct view {
     bool has_number;           /* the slice's number is drawn, as there are several slices */
 } view;
 
+/* Draws a cross at the position (y, x) of the picture. */
 static void draw_cross(wu_canvas *canvas, const view *v, const wu_pixels *px, double y, double x)
 {
     const int64_t scale = (int64_t)v->scale, nx = px->nx * scale, ny = px->ny * scale;
@@ -82,6 +83,7 @@ static void draw_cross(wu_canvas *canvas, const view *v, const wu_pixels *px, do
     }
 }
 
+/* Draws the picture of a view, its number, and the item's points that it shows. */
 static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, const wu_points *p,
                       size_t item)
 {

@@ -212,6 +212,7 @@ static tc_status write_long_titles(const long_table *t, wu_csv *out, tc_err *err
     return wu_csv_end_line(out, err);
 }
 
+/* Writes a line for each row of the array's last axis. */
 static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
 {
     const uint32_t columns = t->declared->axes[t->declared->n_axes - 1].n;
@@ -230,6 +231,7 @@ static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
     return wu_npz_stream_end(stream, err);
 }
 
+/* Writes an array as the file NAME.csv, a table in long format. */
 static tc_status write_long_table(const wu_result_file *file, const wu_declared *d, size_t index,
                                   const char *folder, tc_err *err)
 {

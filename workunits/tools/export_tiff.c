@@ -176,6 +176,7 @@ static tc_status allocate_buffers(tiff_file *f, tc_err *err)
                : TC_OK;
 }
 
+/* Writes all pages to the file `temporary`. path: the final name, for messages. */
 static tc_status write_tiff(tiff_file *f, const char *path, const char *temporary, tc_err *err)
 {
     wu_tiff_listener listener = { .error = keep_message, .user = f };

@@ -59,12 +59,12 @@ static match match_picture(const wu_result_file *file, const char *name, bool na
     for (size_t k = 0; k < file->n_items; k++) {
         const bool known = file->item_sources != NULL && file->item_sources[k][0] != '\0',
                    has_name = strcmp(file->item_names[k], name) == 0;
-        if (known && !named && source_fits(file, k, paths, true)) {
+        if (known && !named && source_fits(file, k, paths, true /* whole paths */)) {
             if (has_name)
                 return (match){ k, 1 }; /* the same file and name */
             same_file = (match){ k, same_file.n + 1 };
         }
-        if (has_name && (named || source_fits(file, k, paths, false)))
+        if (has_name && (named || source_fits(file, k, paths, false /* folders only */)))
             same_name = (match){ k, 1 };
     }
     return same_file.n > 0 ? same_file : same_name;
@@ -77,7 +77,7 @@ static tc_status find_in_result(const wu_result_file *file, const wu_source *ite
 {
     const wu_declared *labels = NULL;
     const char *source = NULL;
-    TC_AUTOFREE char *const given = wu_plain_full_path(item->path, false);
+    TC_AUTOFREE char *const given = wu_plain_full_path(item->path, false /* links are kept */);
     TC_AUTOFREE char *const full = wu_plain_full_path(item->path, true);
     if (given == NULL || full == NULL)
         return tc_no_memory(err, item->path);

@@ -1,4 +1,5 @@
-/* Estimates what a work unit needs, from the analysis' plans of its items. */
+/* Estimates the operations, memory and disk space that a work unit needs, from the analysis' plans
+ * of its items. */
 #include "app/base/numbers.h"
 #include "workunits/tools/needs.h"
 
@@ -42,7 +43,8 @@ static uint64_t voxels_of(const wu_item *item)
     return (uint64_t)item->nx * item->ny * item->nz;
 }
 
-/* Raises the plan's memory to what decoding the item takes, before its state is allocated. */
+/* Raises the plan's memory to the memory that decoding the item takes, if that is more: the item is
+ * decoded before the analysis' state is allocated. */
 static void count_loading(const wu_item *item, an_plan *plan)
 {
     uint64_t each = 0; /* bytes for each further thread */
@@ -53,8 +55,8 @@ static void count_loading(const wu_item *item, an_plan *plan)
         plan->thread_bytes = tc_larger(plan->thread_bytes, members > 1 ? each + PLAN_THREAD : 0);
 }
 
-/* Lowers the plan's memory, which is enough for any pixels, to what the actual pixels of the item
- * take. */
+/* Lowers the plan's memory, which is enough for any pixels, to the memory that the actual pixels of
+ * the item take. */
 static tc_status use_pixels(const wu_job *job, size_t index, const an_analysis *analysis,
                             const void *params, an_plan *plan, tc_err *err)
 {

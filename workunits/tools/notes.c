@@ -50,8 +50,8 @@ static tc_status count_rows(reading *r, size_t index, tc_err *err)
     return status;
 }
 
-/* Opens a stream for each array that the analysis declares. TC_BAD_INPUT: the file's arrays differ
- * from these. */
+/* Opens a stream for each array that the analysis declares. TC_BAD_INPUT: the arrays of the file
+ * are not as declared. */
 static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
 {
     r->streams = calloc(arrays->n + 1, sizeof(wu_npz_stream *));

@@ -135,6 +135,8 @@ static const wu_pages *pages_of(const wu_page_reader *reader)
     return wu_pages_of(reader->item, reader->kind);
 }
 
+/* Opens the next file, and checks that its header is still what it was when the items were found.
+ */
 static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
 {
     const wu_pages *pages = pages_of(reader);

@@ -74,7 +74,7 @@ static bool set_value(json_t *object, const char *key, bool has, json_t *value)
 
 static json_t *describe_keys(const an_param *keys);
 
-/* Returns a list of the choices whose bit in `bits` is set. NULL: no memory. */
+/* Returns a list of the choices whose bit in `bits` is set. Returns NULL if there is no memory. */
 static json_t *describe_choices(const char *const *choices, unsigned bits)
 {
     json_t *list = json_array();
@@ -87,8 +87,8 @@ static json_t *describe_choices(const char *const *choices, unsigned bits)
     return list;
 }
 
-/* Describes a parameter as JSON. keys: all parameters of the object that contains p. NULL: no
- * memory. */
+/* Describes a parameter as JSON. keys: all parameters of the object that contains p. Returns NULL
+ * if there is no memory. */
 static json_t *describe_parameter(const an_param *p, const an_param *keys)
 {
     static const char *const types[] = { "boolean", "integer", "number",  "choice", "integers",

@@ -105,6 +105,7 @@ static tc_status choose_decoder(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
+/* Opens a picture. bare: as in wu_picture. */
 static tc_status open_picture(const char *path, const wu_picture_want *want, bool bare,
                               wu_picture **out, tc_err *err)
 {

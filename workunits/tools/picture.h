@@ -118,7 +118,7 @@ typedef struct wu_picture wu_picture;
 tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out,
                           tc_err *err);
 
-/* The picture's size and type, and what its file records. Owned by the picture. */
+/* The picture's size and type, and the properties that its file records. Owned by the picture. */
 const wu_picture_info *wu_picture_get_info(const wu_picture *picture);
 const wu_picture_about *wu_picture_get_about(const wu_picture *picture);
 /* Returns the number of other files that have pages of the picture, and sets *paths to their paths,
@@ -136,8 +136,8 @@ size_t wu_picture_page_bytes(const wu_picture_info *info);
 tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err);
 
 /* Returns the page that was decoded last as a PNG file that a work unit can hold, to be freed by
- * free(), and sets *n to its size. NULL: the picture's file is not such a PNG, or want.as_it_is was
- * not set. */
+ * free(), and sets *n to its size. Returns NULL if the picture's file is not such a PNG, or
+ * want.as_it_is was not set. */
 unsigned char *wu_picture_encoded(wu_picture *picture, size_t *n);
 
 /* A note for the user about the pages read so far, or NULL. Owned by the picture, valid until the

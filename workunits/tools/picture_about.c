@@ -134,7 +134,7 @@ void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out)
         HEAD = 8,            /* bytes of the header */
         ENTRY = 12,          /* bytes of an entry */
         ORIENTATION = 0x112, /* number of the tag */
-        SHORT = 3            /* its type */
+        SHORT = 3            /* the type of this tag: 16 bits */
     };
     if (n < HEAD || data[0] != data[1] || (data[0] != 'I' && data[0] != 'M'))
         return;

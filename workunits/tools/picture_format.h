@@ -144,7 +144,8 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err);
 
 /* --- size of pixels, orientation, palettes (picture_about.c) --------------------------------- */
 
-/* The length in micrometres of a unit, given by its name of n bytes; 0: unknown, or no length. */
+/* Returns the length in micrometres of a unit, given by its name of n bytes, or 0 if the unit is
+ * unknown or not a length. */
 double wu_micrometres(const char *unit, size_t n);
 /* Whether the name is that of a unit which is not a length, such as "pixel". */
 bool wu_is_no_length(const char *unit, size_t n);
@@ -155,7 +156,7 @@ bool wu_is_no_length(const char *unit, size_t n);
 void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um);
 /* Reads the orientation from n bytes of Exif data. */
 void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out);
-/* Sets the orientation, if value is one. */
+/* Sets the orientation, if the value is a valid orientation (1 to 8). */
 void wu_about_orientation(unsigned value, wu_picture_about *out);
 /* Rounds the size of a voxel, and sets impossible sizes to 0. To be called when all metadata were
  * read. */

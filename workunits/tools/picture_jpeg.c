@@ -139,6 +139,7 @@ static tc_status fail_jpeg(const wu_picture *picture, tc_err *err)
     return tc_fail(err, TC_BAD_INPUT, "%s: damaged JPEG: %s", picture->path, state->message);
 }
 
+/* Makes libjpeg return grey or RGB. TC_BAD_INPUT: the file has other colours. */
 static tc_status choose_colours(wu_picture *picture, tc_err *err)
 {
     jpeg_state *state = picture->state;

@@ -140,10 +140,10 @@ static tc_status seek_to(wu_picture *picture, uint64_t place, tc_err *err)
 static tc_status check_fit(wu_picture *picture, uint64_t end, tc_err *err)
 {
     nifti_state *const s = picture->state;
-    uint8_t more;
+    uint8_t beyond;
     return_if_error(seek_to(picture, end, err));
-    if (s->stream != NULL ? gzread(s->stream, &more, 1) > 0
-                          : fread(&more, 1, 1, picture->file) == 1)
+    if (s->stream != NULL ? gzread(s->stream, &beyond, 1) > 0
+                          : fread(&beyond, 1, 1, picture->file) == 1)
         return refuse_header(picture,
                              "does not say where its samples begin, or how many bits they have, "
                              "and the size of the file does not tell either",
@@ -390,9 +390,9 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
 static tc_status check_end(const wu_picture *picture, tc_err *err)
 {
     const nifti_state *const s = picture->state;
-    uint8_t more;
+    uint8_t beyond;
     int fault = Z_OK;
-    gzread(s->stream, &more, 1);
+    gzread(s->stream, &beyond, 1);
     gzerror(s->stream, &fault);
     return fault == Z_OK || fault == Z_STREAM_END ? TC_OK : fail_stream(picture, err);
 }

@@ -149,14 +149,15 @@ static bool is_sized(const XML_Char **all)
            find_attribute(all, "PhysicalSizeY") != NULL;
 }
 
+/* Begins a Pixels element. all: its attributes, as for find_attribute. */
 static void begin_pixels(ome_text *o, const XML_Char **all)
 {
-    ome_pixels *const more = tc_array_grow(o->pixels, o->n_pixels, &o->pixels_room, sizeof *more);
-    if (more == NULL) {
+    ome_pixels *const grown = tc_array_grow(o->pixels, o->n_pixels, &o->pixels_room, sizeof *grown);
+    if (grown == NULL) {
         o->no_memory = true;
         return;
     }
-    o->pixels = more;
+    o->pixels = grown;
     ome_pixels *const p = &o->pixels[o->n_pixels++];
     *p = (ome_pixels){ .nx = count_in(all, "SizeX"),
                        .ny = count_in(all, "SizeY"),
@@ -172,17 +173,18 @@ static void begin_pixels(ome_text *o, const XML_Char **all)
     read_order(find_attribute(all, "DimensionOrder"), p->order);
 }
 
+/* Begins a TiffData element. */
 static void begin_data(ome_text *o, const XML_Char **all)
 {
     static const char *const firsts[] = { "FirstC", "FirstT", "FirstZ" };
     if (o->n_pixels == 0)
         return;
-    ome_data *const more = tc_array_grow(o->data, o->n_data, &o->data_room, sizeof *more);
-    if (more == NULL) {
+    ome_data *const grown = tc_array_grow(o->data, o->n_data, &o->data_room, sizeof *grown);
+    if (grown == NULL) {
         o->no_memory = true;
         return;
     }
-    o->data = more;
+    o->data = grown;
     ome_data *const d = &o->data[o->n_data++];
     *d = (ome_data){ .pixels = o->n_pixels - 1,
                      .ifd = index_in(all, "IFD"),
@@ -235,6 +237,7 @@ static void begin_modulo(ome_text *o, const XML_Char **all)
     tc_plain(o->modulo_type);
 }
 
+/* expat calls this at the beginning of an element; user: the ome_text. */
 static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Char **all)
 {
     ome_text *const o = user;
@@ -266,6 +269,7 @@ static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Ch
     }
 }
 
+/* expat calls this for text; only that of UUID elements is kept, without white space. */
 static void XMLCALL add_text(void *user, const XML_Char *text, int n)
 {
     ome_text *const o = user;
@@ -281,12 +285,12 @@ static long find_file(ome_text *o, const char *name)
     const json_t *const known = json_object_get(o->by_name, name);
     if (known != NULL)
         return (long)json_integer_value(known);
-    char **const more = tc_array_grow(o->files, o->n_files, &o->files_room, sizeof *more);
-    if (more == NULL) {
+    char **const grown = tc_array_grow(o->files, o->n_files, &o->files_room, sizeof *grown);
+    if (grown == NULL) {
         o->no_memory = true;
         return NO_FILE;
     }
-    o->files = more;
+    o->files = grown;
     o->files[o->n_files] = strdup(name);
     if (o->files[o->n_files] == NULL ||
         json_object_set_new(o->by_name, name, json_integer((json_int_t)o->n_files)) != 0) {
@@ -314,6 +318,7 @@ static void end_uuid(ome_text *o)
         d->file = find_file(o, o->named[0] != '\0' ? o->named : o->text);
 }
 
+/* expat calls this at the end of an element. */
 static void XMLCALL end_element(void *user, const XML_Char *name)
 {
     ome_text *const o = user;
@@ -328,6 +333,7 @@ static void XMLCALL end_element(void *user, const XML_Char *name)
         XML_StopParser(o->parser, XML_FALSE);
 }
 
+/* expat calls this at a document type declaration, because of which parsing is stopped. */
 static void XMLCALL begin_doctype(void *user, const XML_Char *name, const XML_Char *system,
                                   const XML_Char *public, int internal)
 {
@@ -412,7 +418,7 @@ static tc_status neighbour_path(const wu_picture *picture, const char *name, cha
 }
 
 /* Returns the text of a companion file: the description of its first page if it is a TIFF, else the
- * whole file. To be freed by free(). NULL: it cannot be read. */
+ * whole file. To be freed by free(). Returns NULL if the file cannot be read. */
 static char *load_text(const char *path)
 {
     struct stat info;

@@ -134,13 +134,14 @@ static bool times_are_last(const wu_metadata *metadata)
 static void drop_times(wu_picture *picture)
 {
     wu_metadata *const metadata = &picture->metadata;
-    const size_t each = (size_t)(metadata->channels * metadata->slices);
+    const size_t planes_a_time = (size_t)(metadata->channels * metadata->slices);
     while (metadata->frames > 1) {
         size_t none = 0;
-        const wu_plane *const last = metadata->planes + each * (size_t)(metadata->frames - 1);
-        while (none < each && last[none].page == WU_NO_PAGE)
+        const wu_plane *const last =
+            metadata->planes + planes_a_time * (size_t)(metadata->frames - 1);
+        while (none < planes_a_time && last[none].page == WU_NO_PAGE)
             none++;
-        if (none < each)
+        if (none < planes_a_time)
             break;
         metadata->frames--;
         picture->about.remarks |= WU_FEWER_TIMES;
@@ -189,13 +190,13 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
                                                                         : 0;
         return TC_OK;
     }
-    const uint64_t each = metadata->channels <= n && metadata->slices <= n
-                              ? metadata->channels * metadata->slices
-                              : n + 1;
-    if (metadata->frames == 1 || each >= n || n % each != 0 || n / each > metadata->frames ||
-        !times_are_last(metadata))
+    const uint64_t planes_a_time = metadata->channels <= n && metadata->slices <= n
+                                       ? metadata->channels * metadata->slices
+                                       : n + 1;
+    if (metadata->frames == 1 || planes_a_time >= n || n % planes_a_time != 0 ||
+        n / planes_a_time > metadata->frames || !times_are_last(metadata))
         return refuse_count(picture, err);
-    metadata->frames = n / each;
+    metadata->frames = n / planes_a_time;
     picture->about.remarks |= WU_FEWER_TIMES;
     return TC_OK;
 }

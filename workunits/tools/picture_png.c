@@ -129,6 +129,8 @@ static unsigned char *read_whole(wu_picture *picture, size_t *n)
     return NULL;
 }
 
+/* Decodes the page. If the whole file was read to memory, keeps it as picture->encoded if a work
+ * unit can hold it. */
 static tc_status next_png(wu_picture *picture, uint64_t page, void *samples, tc_err *err)
 {
     const wu_png_info info = { .width = picture->info.nx,

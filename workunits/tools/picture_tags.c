@@ -311,7 +311,7 @@ static void read_nih(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
 
 /* --- Olympus FluoView ------------------------------------------------------------------------ */
 
-/* The axis that a name in the header stands for: 'c', 't' or 'z'; 0: another axis. */
+/* Returns the axis that a name in the header stands for: 'c', 't' or 'z', or 0 for another axis. */
 static char axis_of(const char *name)
 {
     static const struct {
@@ -325,6 +325,7 @@ static char axis_of(const char *name)
     return '\0';
 }
 
+/* Reads the axes and the size of pixels from the header in the tag. */
 static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
     enum {
@@ -532,7 +533,7 @@ tc_status wu_metadata_from_tags(wu_picture *picture, const wu_tags *tags, const 
     enum { LSM = 34412, UIC2 = 33629, FLUOVIEW = 34361, MICROMANAGER = 51123, NIH = 43314 };
     enum {
         GEL = 33445,    /* number of the tag with the kind of values in files of gel scanners */
-        SQUARE_ROOT = 2 /* its value if samples are square roots */
+        SQUARE_ROOT = 2 /* value of the tag GEL if samples are square roots */
     };
     wu_tag tag;
     uint64_t value;

@@ -119,7 +119,7 @@ static void read_imagej(wu_picture *picture, const char *text)
 /* --- SCIFIO ---------------------------------------------------------------------------------- */
 
 /* Returns entry i of a comma-separated list of `length` bytes, and sets *n to the entry's length.
- * NULL: the list has fewer entries. */
+ * Returns NULL if the list has fewer entries. */
 static const char *list_entry(const char *list, size_t length, unsigned i, size_t *n)
 {
     const char *at = list;
@@ -168,7 +168,8 @@ static void complete_order(wu_metadata *metadata)
             metadata->order[strlen(metadata->order)] = *axis;
 }
 
-/* The axis that a name in SCIFIO's text stands for: 'c', 't' or 'z'; 0: another axis. */
+/* Returns the axis that a name in SCIFIO's text stands for: 'c', 't' or 'z', or 0 for another axis.
+ */
 static char scifio_axis(const char *name, size_t n)
 {
     if (n == 7 && memcmp(name, "Channel", n) == 0)

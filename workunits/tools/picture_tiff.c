@@ -165,9 +165,10 @@ static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_
     return true;
 }
 
-/* Reads the palette, and decides whether its colours replace the samples, or are only for display
- * so that the indices are the samples. With indices of more than 8 bits only the latter is
- * accepted. */
+/* Reads the palette, and decides whether its colours replace the samples, or are only for display,
+ * so that the indices are the samples. Palettes with indices of more than 8 bits must be only for
+ * display.
+ */
 static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -557,7 +558,8 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
     return status;
 }
 
-/* Makes a page libtiff's current one, and reads its layout. */
+/* Makes libtiff read the directory of a page, which becomes its current page, and reads its layout.
+ */
 static tc_status select_page(wu_picture *picture, uint64_t page, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -648,8 +650,8 @@ static tc_status read_metadata(wu_picture *picture, tc_err *err)
         state->text == NULL ? TC_OK : wu_metadata_from_text(picture, state->text, &tiff_pages, err);
     if (status == TC_OK)
         status = wu_metadata_from_tags(picture, &tags, state->offsets, err);
-    /* If there are `samples` times as many planes in the metadata as pages, the metadata count each
-     * sample of a pixel as a channel. */
+    /* If the metadata describe n planes a page, with n samples a pixel, they count each sample of a
+     * pixel as a channel. */
     const uint64_t samples = state->layout.out.channels,
                    planes = metadata->channels * metadata->frames * metadata->slices;
     if (metadata->planes == NULL && samples > 1 && metadata->channels % samples == 0 &&

@@ -94,7 +94,7 @@ size_t wu_picture_raw_bytes(const wu_picture *picture)
            (picture->samples.bits / 8);
 }
 
-/* Returns sample i of a page `raw` as the decoder returned it. */
+/* Returns sample i of the page `raw`, which is as the decoder returned it. */
 static double sample_at(const wu_samples *s, const void *raw, size_t i)
 {
     const uint8_t *const at = (const uint8_t *)raw + i * (s->bits / 8);

@@ -75,7 +75,7 @@ static void put_switches(wu_page *page)
                       "value=0></label></nav>\n");
 }
 
-/* Explains what is drawn over the pictures. */
+/* Writes the explanation of the outlines or circles over the pictures. */
 static void put_legend(const wu_report *r)
 {
     /* What is drawn: outlines of labels (of the work unit or the result), outlines of masks,
@@ -155,6 +155,7 @@ static void put_item_head(wu_report *r, size_t item)
     wu_page_put(page, "</p>\n");
 }
 
+/* Writes a section for each item whose picture is shown. */
 static tc_status put_items(wu_report *r, tc_err *err)
 {
     wu_page *const page = r->page;
@@ -203,6 +204,8 @@ static tc_status put_rows(wu_page *page, const an_param *table, const json_t *va
     return TC_OK;
 }
 
+/* Writes the parameters, how to repeat the analysis, and what to cite. analysis: NULL if this
+ * program does not have it. */
 static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_err *err)
 {
     wu_page *const page = r->page;
@@ -253,6 +256,7 @@ static tc_status put_tables(wu_report *r, tc_err *err)
     return TC_OK;
 }
 
+/* Finds the marks and writes everything between the head and the end of the page. */
 static tc_status put_page(wu_report *r, tc_err *err)
 {
     wu_page *const page = r->page;
@@ -383,6 +387,8 @@ tc_status wu_report_write(const char *result, const char *images, const char *ou
 
 /* --- the page of a sweep --------------------------------------------------------------------- */
 
+/* Writes the page of n variants. reports: the open reports of the variants, which share the page.
+ */
 static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_t n, tc_err *err)
 {
     wu_page *const page = reports[0].page;
@@ -446,7 +452,8 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
         status = put_sweep(variants, reports, n, err);
     status = wu_page_close(&page, status, err);
     for (size_t k = 0; status == TC_OK && k < n; k++)
-        status = wu_report_marks_csv(&reports[k], variants[k].place, true, err);
+        status =
+            wu_report_marks_csv(&reports[k], variants[k].place, true /* columns.csv, too */, err);
     for (size_t k = 0; reports != NULL && k < n; k++)
         wu_report_close(&reports[k]);
     return status;

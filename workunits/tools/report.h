@@ -162,8 +162,8 @@ tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err);
 
 /* --- shared by the parts ---------------------------------------------------------------------- */
 
-/* Lists the columns with numbers that are not the same in all rows, the most important first.
- * Sets *out: [n] indices of the columns; to be freed by free(), also after a failure. */
+/* Lists the columns with numbers that are not the same in all rows, the most important first. Sets
+ * *out to the indices of the *n columns, to be freed by free(), also after a failure. */
 tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
                             tc_err *err);
 /* The index of the column with this title, or -1. */

@@ -651,6 +651,7 @@ static void fill_from_kept(wu_outlines *kept, uint32_t *grid)
     kept->runs = NULL;
 }
 
+/* Loads all layers of the item. free_layers must be called, also after a failure. */
 static tc_status load_layers(const shown_item *s, layers *l, tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
@@ -701,6 +702,7 @@ static void load_part(void *user, unsigned thread, size_t part)
         d->status[0] = load_panels(d->s, &d->err[0]);
 }
 
+/* Loads the panels' pictures and the layers, at the same time if the item is large. */
 static tc_status load_parts(shown_item *s, layers *l, tc_err *err)
 {
     const uint64_t worth_a_thread = 1 << 20, /* voxels; smaller items are loaded by one thread */
@@ -718,6 +720,7 @@ static tc_status load_parts(shown_item *s, layers *l, tc_err *err)
                                     : tc_fail(err, d.status[first], "%s", d.err[first].message);
 }
 
+/* Writes a figure for each panel: the picture with the outlines, points and scale bar over it. */
 static tc_status put_panels(shown_item *s, const layers *l, tc_err *err)
 {
     begin_stack(s);

@@ -122,7 +122,7 @@ static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t
             if (x < nx)
                 continue;
             if (out->grid != NULL)
-                wu_sample_row(out, y, row, true);
+                wu_sample_row(out, y, row, true /* labels */);
             x = 0;
             y++;
         }
@@ -173,7 +173,7 @@ static tc_status read_labels(const wu_report *r, size_t index, region *regions, 
         status = wu_npz_stream_read(stream, row, (size_t)nx * sizeof *row, err);
         good = good && status == TC_OK && add_row(regions, n, row, nx, (int32_t)y);
         if (status == TC_OK && out->grid != NULL)
-            wu_sample_row(out, y, row, true);
+            wu_sample_row(out, y, row, true /* labels */);
     }
     if (status == TC_OK && stream != NULL && out->grid != NULL)
         status = wu_npz_stream_end(stream, err);

@@ -96,9 +96,9 @@ static bool is_secondary(const wu_declared *d)
     return false;
 }
 
-/* The rank by which columns are sorted. 0: measurements, and the means of texture features; 1:
- * other statistics of features, values in pixels if another column has them in micrometres,
- * settings; 2: positions, and columns that are not values. */
+/* Returns the rank by which columns are sorted: 0 for measurements and the means of texture
+ * features; 1 for other statistics of features, for values in pixels if another column has them in
+ * micrometres, and for settings; 2 for positions and for columns that are not values. */
 static int rank_of(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
@@ -380,7 +380,7 @@ tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err)
     wu_page_put(page, ".csv (texcell-wu export).</p>\n<div class=scroll><table data-t=%zu>\n",
                 (size_t)(table - r->tables->tables));
     if (status == TC_OK) {
-        put_head(r, table, false, columns, n);
+        put_head(r, table, false /* no variants */, columns, n);
         wu_page_put(page, "<tbody>\n");
         status = put_rows(r, table, NULL, columns, n, err);
     }

@@ -93,6 +93,7 @@ static void print_about(const char *about)
 
 /* --- work units ------------------------------------------------------------------------------ */
 
+/* Prints a line about an item. width: of the column of names, in characters. */
 static void print_item(const wu_item *item, int width)
 {
     char size[64], type[32];
@@ -190,6 +191,7 @@ static tc_status show_needs(const char *path, tc_err *err)
     return status;
 }
 
+/* Prints everything about a work unit. all: all items are printed, not only the first. */
 static tc_status show_work_unit(const char *path, bool all, tc_err *err)
 {
     TC_AUTO(wu_job_destroy) wu_job *job = NULL;
@@ -416,6 +418,7 @@ static tc_status print_result_notes(const wu_result_file *file, size_t most, tc_
     return status;
 }
 
+/* Prints everything about a result. all: all lines are printed, not only the first of each list. */
 static tc_status show_result(const char *path, bool all, tc_err *err)
 {
     TC_AUTO(wu_result_file_close) wu_result_file file;

@@ -81,8 +81,11 @@ static size_t extension_of(const char *path, size_t begin, size_t end)
     return dot > begin ? dot : end;
 }
 
+/* Values of the arguments is_folder and folder of the functions below. */
+enum { A_FILE = false, A_FOLDER = true };
+
 /* Returns the last part of a path: the name of a folder, or of a file without its extension. Owned
- * by the caller; NULL: no memory. */
+ * by the caller; NULL if there is no memory. */
 static char *base_name(const char *path, bool is_folder)
 {
     size_t end = strlen(path);
@@ -138,7 +141,7 @@ static folded_name fold_case(const char *name)
 
 /* Makes a unique name: `name` or, if it is in use already, `name` with _2, _3, ... appended. taken:
  * maps each name in use, in lower case, to the last number that was appended to it; the unique name
- * is added. Owned by the caller; NULL: no memory. */
+ * is added. Owned by the caller; NULL if there is no memory. */
 static char *make_name(const char *name, json_t *taken)
 {
     const size_t n = strlen(name);
@@ -237,7 +240,7 @@ static tc_status read_names(wu_sources *all, tc_err *err)
 
 /* Returns the path without empty parts, without ".", and without each ".." and the folder before
  * it. Separators become '/', and tc_plain replaces characters that cannot be printed. Owned by the
- * caller; NULL: no memory. */
+ * caller; NULL if there is no memory. */
 static char *plain_path(const char *path)
 {
     char *const out = malloc(strlen(path) + 1);
@@ -296,7 +299,7 @@ static tc_status name_sources(wu_sources *all, tc_err *err)
     for (size_t i = 0; i < all->n; i++) {
         const char *const given = all->items[i].path;
         char *const path = all->items[i].source =
-            full ? wu_plain_full_path(given, false) : plain_path(given);
+            full ? wu_plain_full_path(given, false /* links are kept */) : plain_path(given);
         const char *const first = all->items[0].source, *const slash = path == NULL
                                                                            ? NULL
                                                                            : strrchr(path, '/');
@@ -411,7 +414,7 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
     return l->status != TC_OK;
 }
 
-/* The lines of a file as the keys of an object. Owned by the caller; NULL: no memory. */
+/* The lines of a file as the keys of an object. Owned by the caller; NULL if there is no memory. */
 static json_t *read_lines(FILE *file)
 {
     char line[1024]; /* a line is the name of a file: at most 255 bytes */
@@ -507,15 +510,15 @@ static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *ou
     json_t *const bases = json_object(); /* names of files need not be UTF-8 */
     tc_status status = bases == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
-        char *const base = base_name(all->files[i], false);
+        char *const base = base_name(all->files[i], A_FILE);
         if (base == NULL || json_object_set_new_nocheck(bases, base, json_true()) != 0)
             status = tc_no_memory(err, "a list of files");
         free(base);
     }
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
-        char *const base = base_name(all->files[i], false);
+        char *const base = base_name(all->files[i], A_FILE);
         if (base != NULL)
-            base[masked_length(base, true)] = '\0';
+            base[masked_length(base, true /* drawn */)] = '\0';
         status = base == NULL ? tc_no_memory(err, "a list of files")
                               : add_file(json_object_get(bases, base) != NULL ? &masks : &kept,
                                          strdup(all->files[i]), err);
@@ -552,7 +555,7 @@ static tc_status leave_out_mask_folders(listing *in, tc_err *err)
                       strncasecmp(os_last_part(all->files[i]), images[k], strlen(images[k])) == 0;
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
         const char *const name = os_last_part(all->files[i]);
-        const size_t part = masked_length(name, true);
+        const size_t part = masked_length(name, true /* drawn */);
         bool mask = next_to && mask_word_length(name, strlen(name), true, true /* whole */) > 0;
         for (size_t k = 0; k < all->n_files && part > 0; k++)
             mask = mask || (strncmp(os_last_part(all->files[k]), name, part) == 0 &&
@@ -629,9 +632,10 @@ static bool find_number(const char *name, size_t length, bool is_signed, size_t 
         if (z == 0 || (name[z - 1] != 'z' && name[z - 1] != 'Z') ||
             (z > 1 && isalnum((unsigned char)name[z - 2])))
             continue;
-        const size_t end = i + *n, more = name[end] == '.' ? strspn(name + end + 1, digits) : 0;
+        const size_t end = i + *n,
+                     n_decimals = name[end] == '.' ? strspn(name + end + 1, digits) : 0;
         *at = z;
-        *n = end - z + (more > 0 && end + more < length ? more + 1 : 0);
+        *n = end - z + (n_decimals > 0 && end + n_decimals < length ? n_decimals + 1 : 0);
         return true;
     }
     return false;
@@ -761,8 +765,8 @@ static const char *kind_word(wu_kind kind)
     return kind == WU_KIND_LABELS ? "label picture" : "mask";
 }
 
-/* Adds to the set `parts` the paths of the other files that hold pages of this picture: these files
- * are not pictures of their own. parts NULL: does nothing. */
+/* Adds to the set `parts`, unless it is NULL, the paths of the other files that hold pages of this
+ * picture: these files are not pictures of their own. */
 static tc_status add_parts(json_t *parts, const wu_picture *picture, tc_err *err)
 {
     char *const *paths;
@@ -910,7 +914,7 @@ static tc_status add_item(finder *f, const char *path, char *key, bool folder, w
 }
 
 /* Returns the name of one time: "NAME_t03" for time 3, if there are 10 to 99 times. Owned by the
- * caller; NULL: no memory. */
+ * caller; NULL if there is no memory. */
 static char *name_time(const char *name, unsigned long time, unsigned long n_times)
 {
     const size_t room = strlen(name) + 32;
@@ -924,7 +928,7 @@ static char *name_time(const char *name, unsigned long time, unsigned long n_tim
  * (make_key). */
 static tc_status select_time(wu_source *item, const char *key, unsigned long time, tc_err *err)
 {
-    char *const name = base_name(item->path, false);
+    char *const name = base_name(item->path, A_FILE);
     const unsigned long n = item->pages.about.frames;
     free(item->base);
     item->pages.want.time = time;
@@ -947,7 +951,7 @@ static tc_status split_times(finder *f, tc_err *err)
     for (unsigned long time = 1; status == TC_OK && time <= n; time++) {
         wu_source *item = &f->out->items[first];
         if (time > 1)
-            status = add_item(f, path, strdup(key), false, &item, err);
+            status = add_item(f, path, strdup(key), A_FILE, &item, err);
         if (status == TC_OK && time > 1) {
             item->pages.about = f->out->items[first].pages.about;
             status = add_file(&item->pages, strdup(path), err);
@@ -978,7 +982,7 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
         free(key);
         return status;
     }
-    status = add_item(f, path, key, false, &item, err);
+    status = add_item(f, path, key, A_FILE, &item, err);
     if (status == TC_OK)
         status = add_file(&item->pages, strdup(path), err);
     if (status == TC_OK)
@@ -997,10 +1001,10 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
 }
 
 /* Returns the folder's path, made absolute if it ends with "." or "..", which are not names. Owned
- * by the caller; NULL: no memory. */
+ * by the caller; NULL if there is no memory. */
 static char *named_folder(const char *path)
 {
-    char *base = base_name(path, true);
+    char *base = base_name(path, A_FOLDER);
     const bool dots = base != NULL && (strcmp(base, ".") == 0 || strcmp(base, "..") == 0);
     free(base);
     return dots ? os_full_path(path) : strdup(path);
@@ -1015,7 +1019,7 @@ static tc_status add_stack_item(finder *f, const char *folder, char *key, wu_sou
         free(key);
         return tc_no_memory(err, folder);
     }
-    const tc_status status = add_item(f, named, key, true, item, err);
+    const tc_status status = add_item(f, named, key, A_FOLDER, item, err);
     free(named);
     return status;
 }
@@ -1034,8 +1038,8 @@ static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *p
 }
 
 /* Returns the base of an item: its path within the folder `input`, without the extension if it is a
- * file; or the name of the input if `path` is the input itself. Owned by the caller; NULL: no
- * memory. */
+ * file; or the name of the input if `path` is the input itself. Owned by the caller; NULL if there
+ * is no memory. */
 static char *make_key(const char *input, const char *path, bool folder)
 {
     const size_t n = strlen(path);
@@ -1052,10 +1056,10 @@ static char *make_key(const char *input, const char *path, bool folder)
 /* --- slices of several stacks in a folder ---------------------------------------------------- */
 
 /* Returns the name of a slice's series: the file name without its extension, with '*' in place of
- * the slice's number. Owned by the caller; NULL: no memory. */
+ * the slice's number. Owned by the caller; NULL if there is no memory. */
 static char *series_of(const char *path, bool is_signed)
 {
-    char *const name = base_name(path, false);
+    char *const name = base_name(path, A_FILE);
     size_t at, n;
     if (name == NULL)
         return NULL;
@@ -1082,7 +1086,7 @@ static void name_series(char *series)
 }
 
 /* Sorts the pictures of a folder into series. Returns an object that maps the name of each series
- * to the list of its pictures' indices. Owned by the caller; NULL: no memory. */
+ * to the list of its pictures' indices. Owned by the caller; NULL if there is no memory. */
 static json_t *sort_series(const wu_pages *pictures)
 {
     json_t *const all = json_object();
@@ -1131,10 +1135,10 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
         status = order_slices(&slices, path, err);
     if (status == TC_OK) {
         name_series(called);
-        char *const key = make_key(input, path, true);
+        char *const key = make_key(input, path, A_FOLDER);
         if (key != NULL)
             snprintf(key + (os_last_part(key) - key), strlen(os_last_part(key)) + 1, "%s", called);
-        status = add_item(f, path, key, true, &item, err);
+        status = add_item(f, path, key, A_FOLDER, &item, err);
     }
     if (status == TC_OK) {
         item->raw_name = called;
@@ -1168,7 +1172,7 @@ static tc_status add_stacks(finder *f, const char *input, const char *folder, wu
     json_decref(all);
     return several || status != TC_OK
                ? status
-               : add_stack(f, folder, make_key(input, folder, true), pictures, err);
+               : add_stack(f, folder, make_key(input, folder, A_FOLDER), pictures, err);
 }
 
 /* Adds the pictures of a folder or, with f->stacks, its stacks as items; with f->recursive, also
@@ -1190,7 +1194,7 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
         return_if_error(add_stacks(f, input, folder, &in.pictures, err));
     for (size_t i = 0; !f->stacks && i < in.pictures.n_files; i++)
         return_if_error(add_picture(f, in.pictures.files[i],
-                                    make_key(input, in.pictures.files[i], false), true, err));
+                                    make_key(input, in.pictures.files[i], A_FILE), true, err));
     for (size_t i = 0; f->recursive && i < in.folders.n_files; i++)
         return_if_error(add_folder(f, input, in.folders.files[i], err));
     return TC_OK;
@@ -1204,7 +1208,7 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
     if (folder < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", input, strerror(errno));
     if (folder == 0)
-        return add_picture(f, input, base_name(input, false), false, err);
+        return add_picture(f, input, base_name(input, A_FILE), false, err);
     tc_status status = add_folder(f, input, input, err);
     if (status == TC_OK && f->out->n == before && f->n_repeated == repeated)
         status =
@@ -1216,7 +1220,7 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
      * still checked. */
     wu_source *item = NULL;
     tc_err other;
-    const tc_status added = add_stack_item(f, input, base_name(input, true), &item, &other);
+    const tc_status added = add_stack_item(f, input, base_name(input, A_FOLDER), &item, &other);
     return added == TC_OK ? wu_source_keep_fault(item, status, err) : status;
 }
 
@@ -1249,9 +1253,9 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
     listing in;
     tc_status status = list_entries(folder, &in, err);
     for (size_t i = 0; i < in.pictures.n_files && status == TC_OK; i++) {
-        char *const key = make_key(masks->path, in.pictures.files[i], false);
+        char *const key = make_key(masks->path, in.pictures.files[i], A_FILE);
         status = key == NULL ? tc_no_memory(err, "the list of masks") : index_mask(masks, key, err);
-        const size_t part = key == NULL ? 0 : masked_length(key, false);
+        const size_t part = key == NULL ? 0 : masked_length(key, false /* not drawn */);
         if (status == TC_OK && part > 0) {
             key[part] = '\0';
             status = index_mask(masks, key, err);
@@ -1296,7 +1300,7 @@ static tc_status refuse_missing(const mask_folder *masks, const wu_source *item,
     char rename[160] = "";
     size_t like = 0; /* index of the file whose name begins so; n if there is none */
     for (bool is_like = false; like < n && !is_like; like += !is_like) {
-        TC_AUTOFREE char *const key = make_key(masks->path, masks->files.files[like], false);
+        TC_AUTOFREE char *const key = make_key(masks->path, masks->files.files[like], A_FILE);
         is_like = key != NULL && strncmp(key, item->base, strlen(item->base)) == 0 &&
                   !os_same_file(masks->files.files[like], item->pages.files[0]);
     }

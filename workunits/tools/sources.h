@@ -87,7 +87,7 @@ tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err);
 tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err);
 /* The absolute path in the form in which sources are recorded (separator '/', no "." and ".."), so
  * that it ends with the item's source. follow: symbolic links are resolved. Owned by the caller;
- * NULL: no memory. */
+ * NULL if there is no memory. */
 char *wu_plain_full_path(const char *path, bool follow);
 /* Moves the items that have a fault to the end of the list, and adds their number to n_left_out
  * instead of n. */

@@ -24,7 +24,7 @@ tc_status wu_suggest_save(const an_suggestion *s, const char *path, tc_err *err)
 tc_status wu_suggest_load(const char *path, an_suggestion *out, tc_err *err);
 
 /* Returns a parameter as an option for a shell, such as "--param radius=15", quoted where
- * necessary; to be freed by free(). NULL: no memory. */
+ * necessary; to be freed by free(). Returns NULL if there is no memory. */
 char *wu_param_text(const char *key, const json_t *value);
 
 /* Writes the section of a page that shows the suggested parameters and the reasons for them: text,

@@ -67,7 +67,7 @@ static void member_name(char out[MAX_MEMBER], const wu_unit *unit, const wu_sour
 /* --- job.json -------------------------------------------------------------------------------- */
 
 /* Returns the name of the item's member as a string, or the names of its slices or strips as a list
- * of strings. NULL: no memory. */
+ * of strings. Returns NULL if there is no memory. */
 static json_t *members_json(const wu_unit *unit, const wu_source *item, wu_kind kind)
 {
     const uint32_t n = count_members(item);
@@ -94,6 +94,7 @@ static json_t *spacing_json(const wu_source *item)
                           : json_pack("[f,f]", item->um[1], item->um[2]);
 }
 
+/* Returns an item as job.json describes it; NULL if there is no memory. */
 static json_t *item_json(const wu_unit *unit, const wu_source *item)
 {
     json_t *json = json_pack("{s:s, s:o}", "name", item->name, item->is_stack ? "stack" : "image",
@@ -210,10 +211,10 @@ static int keep_bytes(void *user, const void *data, size_t n)
     encoded_strip *const e = user;
     if (n > e->room - e->n) {
         const size_t room = e->n + n + e->room / 2 + 4096;
-        unsigned char *const more = realloc(e->bytes, room);
-        if (more == NULL)
+        unsigned char *const grown = realloc(e->bytes, room);
+        if (grown == NULL)
             return -1;
-        e->bytes = more;
+        e->bytes = grown;
         e->room = room;
     }
     memcpy(e->bytes + e->n, data, n);
@@ -490,6 +491,7 @@ static wu_picture_info narrow_labels(const wu_source *item, uint32_t *labels, si
                               .channels = size == 3 ? 3 : 1 };
 }
 
+/* Adds the item's labels, slice by slice, to the pages that wait. */
 static tc_status write_labels(unit_writer *w, wu_source *item)
 {
     const size_t n = (size_t)item->pages.info.nx * item->pages.info.ny;
@@ -517,6 +519,7 @@ static tc_status write_labels(unit_writer *w, wu_source *item)
 
 /* --- the archive ----------------------------------------------------------------------------- */
 
+/* Writes the member job.json. */
 static tc_status write_job(unit_writer *w)
 {
     json_t *json = job_json(w->unit);
