@@ -448,13 +448,13 @@ def bad_items():
     yield ("strips of different widths", strips(image=["s/0.png", "s/wide.png"]),
            "items[0].image[1]: 17 pixels wide, but the first strip has 16")
     yield ("strips of different depths", strips(image=["s/0.png", "s/16.png"]),
-           "items[0].image[1]: another depth or colour")
+           "items[0].image[1]: has another depth or number of colours")
     yield "strips that are too high", strips(image=["s/tall.png", "s/one.png"]), \
         "items[0].image[1]: 1 x 65536 pixels; a side may have at most 65535"
     yield "a mask of too few strips", strips(image=["s/0.png", "s/1.png"], mask="s/0.png"), \
-        "items[0].mask: the mask has 16 x 12 pixels, its image 16 x 24"
+        "items[0].mask: the mask has 16 x 12 pixels, but its image has 16 x 24"
     yield "a mask of too many strips", strips(image="s/0.png", mask=["s/0.png", "s/1.png"]), \
-        "items[0].mask[1]: the mask has 16 x 24 pixels, its image 16 x 12"
+        "items[0].mask[1]: the mask has 16 x 24 pixels, but its image has 16 x 12"
 
     def labelled(**keys):
         text = job(items=[dict(x, **keys)])

@@ -106,7 +106,7 @@ def large_unit():
         f.write(many_rows(forge.Result(result), rows))
     code, peak, took, log = check(unit, path("hostile.npz"))
     tap.ok(code == 2 and
-           re.search("rows, of [0-9]+ that there can be, or that --max-memory lets pass", log) and
+           re.search("rows, but there can be at most [0-9]+, or --max-memory allows", log) and
            peak - mib < MORE_MIB and took - seconds < MORE_SECONDS,
            "large: %d rows, %d KiB: refused with %d MiB in %.1f s" %
            (rows, os.path.getsize(path("hostile.npz")) >> 10, peak,

@@ -231,8 +231,8 @@ def test_sources_of_labels():
     check_sources("labels by name in a folder", picture, path("folder"), want)
     for name, values, words in (("wide", labels[:, :59],
                                  "the label picture is 59 x 50 of 1 page(s), but"),
-                                ("half", labels + 0.5, "a value that is not a label: labels are whole "
-                                 "numbers from 0 to 16777215"),
+                                ("half", labels + 0.5, "a value that is not a label: labels "
+                                 "are whole numbers from 0 to 16777215"),
                                 ("minus", labels - 1, "a value that is not a label"),
                                 ("beyond", labels + (1 << 24), "a value that is not a label")):
         tifffile.imwrite(path(name + ".tif"),

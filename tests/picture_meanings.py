@@ -551,7 +551,7 @@ def test_tags():
                   "but it has 6 pages")
     check_refused("LSM of x and z", lsm("x.lsm", flat(1, 2), z=2, scan=1), "not of x and y")
     check_refused("LSM of several positions", lsm("x.lsm", flat(1, 2), places=2), "places")
-    check_refused("LSM of another kind", lsm("x.lsm", flat(1, 2), z=2, magic=5), "unknown kind of header")
+    check_refused("LSM of another kind", lsm("x.lsm", flat(1, 2), z=2, magic=5), "unknown kind")
 
     check_two_channels("FluoView", put("fv.tif", files.fluoview(flat(10, 20, 30, 200, 201, 202))))
 
@@ -771,7 +771,7 @@ def test_nifti():
                  note="slope is infinite")
     for offset in (nan, infinite):
         check_refused("a slope, and an intercept of %s" % offset,
-                      nifti2("n.nii", stack, slope=2, offset=offset), "intercept that is no number")
+                      nifti2("n.nii", stack, slope=2, offset=offset), "is not a number")
     for name, offset_, data, note_part in (("where its samples begin", 168, bytes(8),
                                             "where its samples begin"),
                                            ("other bits", 14, b"\x08\0", "another number of bits")):
@@ -998,7 +998,7 @@ def test_misread_files():
     check_packed("resolution of no unit", sized(1), [7], spacing=[])
     for unit in (0, 6, 300):
         check_packed("unknown unit %d of resolution" % unit, sized(unit), [7], spacing=[],
-                     note="the size of a pixel in a way that is not known")
+                     note="the size of a pixel in an unknown unit")
     for dpi, um in ((50800, 0.5), (300, None)):
         Image.fromarray(flat(77)[0]).save(path("j.jpg"), dpi=(dpi, dpi))
         check_packed("JPEG of %d dpi" % dpi, path("j.jpg"), [77], spacing=[um, um] if um else [])

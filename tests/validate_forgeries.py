@@ -403,7 +403,7 @@ def broken_arrays(honest):
         yield ("another size of pixels", r.bytes(),
                "array item_spacing: is not what the work unit gives")
     no_header = "its header is not that of"
-    yield "a narrower type", replaced(npy(wide)), "array %s: is of a wrong type" % name
+    yield "a narrower type", replaced(npy(wide)), "array %s: has the wrong type" % name
     yield "an unsigned type", replaced(npy(a, descr="<u8")), no_header
     yield "a big-endian type", replaced(npy(a, descr=a.dtype.str.replace("<", ">"))), no_header
     yield "Fortran order", replaced(npy(a, fortran=True)), no_header
@@ -440,7 +440,7 @@ def broken_arrays(honest):
            "array item_names: is not what the work unit gives")
     yield "item_names of a wider type", with_array(honest, "item_names",
                                          npy(honest.arrays["item_names"].astype("<U40"))), \
-        "array item_names: is of a wrong type"
+        "array item_names: has the wrong type"
 
 
 # --- running --------------------------------------------------------------------------------------

@@ -877,7 +877,7 @@ def test_nifti():
             ("place NaN", {"b108": struct.pack("<f", np.nan)}, "begin where they cannot"),
             ("place 1e30", {"b108": struct.pack("<f", 1e30)}, "begin where they cannot"),
             ("place beyond", {"b108": struct.pack("<f", 1e6)}, "ends too early"),
-            ("intercept", {"b112": struct.pack("<2f", 2, np.inf)}, "intercept that is no number")):
+            ("intercept", {"b112": struct.pack("<2f", 2, np.inf)}, "is not a number")):
         check_refused("NIfTI: " + name, nifti("bad.nii", base, **change), why)
         if name not in ("too much", "place beyond"):
             check_refused("NIfTI in gzip: " + name, nifti("bad.nii.gz", base, **change), why)

@@ -212,7 +212,7 @@ def forgeries():
     yield column("region_mean", 0, 89.0, "region_mean: on the wrong side of the threshold")
     yield column("region_border", 0, lambda v: not v, "region_border: does not go with region_bbox")
     yield ("a bool of 2", "labels", lambda a: set_at(a["region_border"].view("u1"), 0, 2),
-           "region_border: 2 is no bool")
+           "region_border: 2 is not a bool")
     yield column("labels_cell_0", (0, 0), -1, "label -1 of")
     yield column("labels_cell_0", (-1, -1), 99, "label 99 of")
     yield ("a pixel taken from a region", "labels", lambda a: take_pixel(a, 0),

@@ -119,7 +119,7 @@ def forgeries():
     yield row("iterations_run", 1 << 40, "iterations_run: ")
     yield row("converged", True, "converged: not after 30 iterations with stop_after 0")
     yield ("a bool of 255", "plain", lambda a: set_at(a["converged"].view("u1"), 0, 255),
-           "converged: 255 is no bool")
+           "converged: 255 is not a bool")
     yield row("iterations_run", 19, "iterations_run|converged", "stopping", "converged too soon")
     yield ("not converged, but stopped", "stopping",
            lambda a: (set_at(a["converged"], 0, False), set_at(

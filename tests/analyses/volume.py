@@ -181,7 +181,7 @@ def forgeries():
     yield column("cell_volume", 0, lambda v: -v, "cell_volume: not that of cell_voxels")
     yield column("cell_border", 0, lambda v: not v, "cell_border: does not go with cell_bbox")
     yield ("a bool of 7", "labels", lambda a: set_at(a["cell_border"].view("u1"), 0, 7),
-           "cell_border: 7 is no bool")
+           "cell_border: 7 is not a bool")
     yield column("labels_shell_0", (0, 0, 0), -1, "label -1")
     yield column("labels_shell_0", (8, 25, 29), 99, "label 99")
     yield ("an empty label image", "labels", lambda a: a["labels_shell_0"].fill(0),

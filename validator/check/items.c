@@ -117,7 +117,7 @@ static tc_status check_info(const val_items *v, size_t index, const wu_array_inf
                            info->name, want->name);
     }
     if (info == NULL || info->dtype != want->dtype || info->width != want->width)
-        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: is of a wrong type", v->path, want->name);
+        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: has the wrong type", v->path, want->name);
     if (info->ndim != want->ndim)
         return tc_fail(err, TC_BAD_INPUT, "%s: array %s: has %u axes, not %u", v->path, want->name,
                        info->ndim, want->ndim);
@@ -190,8 +190,8 @@ static tc_status check_length(val_items *v, const wu_array_info *info, tc_err *e
         v->unread = info->shape[0];
         if (info->shape[0] > all)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: array %s: %llu rows, of %llu that there can be, or that "
-                           "--max-memory lets pass",
+                           "%s: array %s: %llu rows, but there can be at most %llu, or "
+                           "--max-memory allows no more",
                            v->path, info->name, (unsigned long long)info->shape[0],
                            (unsigned long long)all);
     }
@@ -377,7 +377,7 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
         if (++*rows > most)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: array %s: more rows of item \"%s\" than it can have, or than "
-                           "--max-memory lets pass",
+                           "--max-memory allows",
                            v->path, wu_npz_info(v->r, table->index)->name, item_name(v));
     }
     return status;
@@ -390,7 +390,7 @@ static tc_status check_bools(const val_items *v, const wu_out_array *array, uint
 
     for (uint64_t i = 0; array->info.dtype == WU_BOOL && i < bytes; i++)
         if (data[i] > 1)
-            return tc_fail(err, TC_BAD_INPUT, "%s: item \"%s\": %s: %u is no bool", v->path,
+            return tc_fail(err, TC_BAD_INPUT, "%s: item \"%s\": %s: %u is not a bool", v->path,
                            item_name(v), array->info.name, data[i]);
     return TC_OK;
 }

@@ -223,8 +223,9 @@ static void write_note(wu_picture *picture)
              picture->want.lo, picture->want.hi);
     const char *const notes[] = {
         picture->fourth && (picture->alpha_dropped || picture->samples.bits > 16)
-            ? "its fourth sample, which it does not call transparency, was left out; --channel 4 "
-              "takes it"
+            ? "its fourth sample, which is not declared to be transparency, was left out; "
+              "--channel "
+              "4 takes it"
         : picture->multiplied
             ? "partly transparent: the transparency was dropped; the colours are stored multiplied "
               "by it (premultiplied alpha), and taken as they are stored"

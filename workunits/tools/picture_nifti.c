@@ -146,7 +146,7 @@ static tc_status check_fit(wu_picture *picture, uint64_t end, tc_err *err)
                           : fread(&beyond, 1, 1, picture->file) == 1)
         return refuse_header(picture,
                              "does not say where its samples begin, or how many bits they have, "
-                             "and the size of the file does not tell either",
+                             "nor does the size of the file show it",
                              err);
     s->at = 0;
     return s->stream == NULL || gzrewind(s->stream) == 0 ? TC_OK : fail_stream(picture, err);
@@ -301,7 +301,7 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
     if (!isfinite(slope) || slope == 0 || picture->samples.rgb)
         return TC_OK;
     if (!isfinite(offset))
-        return refuse_header(picture, "has a slope, and an intercept that is no number", err);
+        return refuse_header(picture, "has a slope, and an intercept that is not a number", err);
     if (slope < 1 || slope > 1 || offset < 0 || offset > 0) { /* slope != 1 || offset != 0 */
         picture->samples.slope = slope;
         picture->samples.offset = offset;
