@@ -20,8 +20,8 @@ typedef uint tc_index;
 #define TC_ALWAYS_INLINE static inline
 #define tc_mulhi(a, b) mul_hi((tc_u64)(a), (tc_u64)(b))
 #define tc_clz64(a) ((int)clz((tc_u64)(a)))
-/* The absolute value of a tc_i64, as a tc_u64. This is abs, since compilers turn the expression
- * below (for C) into an intrinsic that Oclgrind lacks. */
+/* The absolute value of a tc_i64, as a tc_u64. The expression that C uses below is avoided here, as
+ * OpenCL compilers turn it into an intrinsic that the simulator Oclgrind lacks. */
 #define TC_ABS(a) abs((tc_i64)(a))
 
 #else
@@ -51,11 +51,11 @@ TC_INLINE tc_u64 tc_mulhi(tc_u64 a, tc_u64 b)
 #endif
 
 /* The arguments must have the same type; they are evaluated more than once. OpenCL C's min and max
- * are not used, because of a fault of Intel's runtimes of 2021 to 2023. These run eight or sixteen
- * work-items together. If only some of them take a branch, and a call in the branch has the same
- * arguments for all work-items, the call is skipped unless the first work-item takes the branch. As
- * the other built-in functions (abs, clz, mul_hi, popcount) have the same fault, kernels call them
- * outside such branches, or with arguments that differ. */
+ * are not used, because of a fault of Intel's runtimes of 2021 to 2023, which run eight or sixteen
+ * work-items together: in a branch that the first of these work-items does not take, a call is
+ * skipped for all of them if its arguments are the same for all of them. As the other built-in
+ * functions (abs, clz, mul_hi, popcount) have the same fault, kernels call them outside such
+ * branches, or with arguments that differ between work-items. */
 #define TC_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define TC_MAX(a, b) ((a) > (b) ? (a) : (b))
 #define TC_CLAMP(a, lo, hi) TC_MIN(TC_MAX(a, lo), hi)
@@ -68,6 +68,7 @@ typedef struct tc_divisor {
 } tc_divisor;
 
 #ifndef __OPENCL_VERSION__
+/* Makes the divisor of den > 0. */
 TC_INLINE tc_divisor tc_divisor_of(tc_u32 den)
 {
     const tc_u32 shift = den > 1 ? 64 - (tc_u32)tc_clz64((tc_u64)den - 1) : 0;
@@ -108,8 +109,8 @@ TC_INLINE tc_u64 tc_div_q32(tc_u64 num, tc_divisor d)
 TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
 {
     const int shift = tc_clz64(den);
-    /* Dividing by the upper half of den plus 1 gives a quotient that is too small by a few at most.
-     * The remainder is exact modulo 2^64. */
+    /* `upper` is 1 + the upper 32 bits of the shifted den. A quotient by it is too small, but by 3
+     * at most. The remainder r is exact modulo 2^64. */
     const tc_u64 upper = ((den << shift) >> 32) + 1;
     tc_u64 q = (num << shift) / upper;
     tc_u64 r = (num << 32) - q * den;

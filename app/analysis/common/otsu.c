@@ -1,5 +1,5 @@
-/* Computes Otsu's thresholds: for two classes exactly, for more from groups of grey values. See
- * otsu.h. */
+/* Computes histograms and Otsu's thresholds, for two classes exactly, for more classes from groups
+ * of grey values. See otsu.h. */
 #include "app/analysis/common/otsu.h"
 
 #include <assert.h>
@@ -45,7 +45,8 @@ static bool is_greater(const wide *a, const wide *b)
     return false;
 }
 
-/* The scaled grey value: less than 2^16. The square root has 8 fractional bits. */
+/* The grey value v on this scale: v itself, or the square root of v with 8 fractional bits, which
+ * is 256 sqrt(v) rounded down. Either is less than 2^16. */
 static uint32_t scaled_value(uint32_t v, an_otsu_scale scale)
 {
     const uint64_t square = (uint64_t)v << 16;
@@ -68,6 +69,7 @@ static uint32_t scaled_value(uint32_t v, an_otsu_scale scale)
 static uint32_t find_threshold(const uint64_t *histogram, uint32_t size, an_otsu_scale scale)
 {
     assert(size >= 2);
+    /* best: |s0 n1 - s1 n0| of the best threshold so far; best_weight: its n0 n1 */
     uint64_t n = 0, s = 0, n0 = 0, s0 = 0, best_weight = 1;
     u128 best = 0;
     uint32_t threshold = 0;
@@ -79,7 +81,7 @@ static uint32_t find_threshold(const uint64_t *histogram, uint32_t size, an_otsu
     for (uint32_t t = 0; t < size; t++) {
         uint64_t weight;
         u128 a, b, difference;
-        wide candidate, current;
+        wide candidate, to_exceed; /* the two sides of the comparison by cross-multiplication */
 
         n0 += histogram[t];
         s0 += scaled_value(t, scale) * histogram[t];
@@ -90,8 +92,8 @@ static uint32_t find_threshold(const uint64_t *histogram, uint32_t size, an_otsu
         b = (u128)(s - s0) * n0;
         difference = a > b ? a - b : b - a;
         candidate = square_times(difference, best_weight);
-        current = square_times(best, weight);
-        if (is_greater(&candidate, &current)) {
+        to_exceed = square_times(best, weight);
+        if (is_greater(&candidate, &to_exceed)) {
             best = difference;
             best_weight = weight;
             threshold = t;
@@ -119,6 +121,7 @@ typedef struct groups {
     double count[GROUPS + 1], sum[GROUPS + 1];
 } groups;
 
+/* Groups the values of the histogram, using the smallest shift that gives at most GROUPS groups. */
 static groups group_values(const uint64_t *histogram, uint32_t size, an_otsu_scale scale)
 {
     uint32_t lo = 0, hi = size - 1;
@@ -198,7 +201,8 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
         scores[1][j] = class_score(g, 0, j);
     for (unsigned c = 2; c <= classes; c++)
         add_class(g, c, scores[(c - 1) % 2], scores[c % 2], begins[c]);
-    group = begins[classes][g->n];
+    group = begins[classes][g->n]; /* the first group of the last class */
+    /* Goes back from the last class to the second one. */
     for (unsigned c = classes - 1; c >= 2 && !highest; c--)
         group = begins[c][group];
     *threshold = g->first[group];
@@ -267,7 +271,7 @@ tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *brigh
         all += histogram[v];
         below += v < otsu ? histogram[v] : 0;
     }
-    *bright = 2 * below > all;
+    *bright = 2 * below > all; /* the darker class has more than half of the pixels */
     free(histogram);
     return status;
 }

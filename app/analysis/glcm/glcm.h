@@ -17,21 +17,20 @@
 #include "app/analysis/glcm/more_core.h"
 
 enum {
-    GLCM_MAX_LEVELS = 256,     /* grey levels of a matrix */
-    GLCM_MAX_LEVEL_COUNT = 16, /* numbers of levels in a job */
-    GLCM_MAX_RADIUS = 63,      /* radius of a window, in pixels */
-    GLCM_MAX_DISTANCE = 255,   /* pixels */
-    GLCM_MAX_MAPS = 256,       /* maps of a job */
-    GLCM_MAX_OFFSETS = 65536   /* offsets of all distances together */
+    GLCM_MAX_LEVELS = 256,     /* greatest number of grey levels, and so of rows, of a matrix */
+    GLCM_MAX_LEVEL_COUNT = 16, /* greatest length of the parameter `levels`, a list */
+    GLCM_MAX_RADIUS = 63,      /* greatest radius of a window, in pixels */
+    GLCM_MAX_DISTANCE = 255,   /* greatest distance, in pixels */
+    GLCM_MAX_MAPS = 256,       /* greatest number of maps of a job */
+    GLCM_MAX_OFFSETS = 65536   /* greatest number of offsets of all distances together */
 };
 
-/* The grey values that are spread over the levels: a given range, that of the item's bits, or the
- * item's least to greatest. GLCM_RANGE_NULL, "null", means GLCM_RANGE_TYPE. */
+/* The range of grey values that is divided into levels. */
 typedef enum glcm_range {
-    GLCM_RANGE_FIXED,
-    GLCM_RANGE_TYPE,
-    GLCM_RANGE_IMAGE,
-    GLCM_RANGE_NULL
+    GLCM_RANGE_FIXED, /* glcm_params.range_ends */
+    GLCM_RANGE_TYPE,  /* all values that the item's pixels can have: 0 to 2^bits - 1 */
+    GLCM_RANGE_IMAGE, /* the least to the greatest value of the item's pixels */
+    GLCM_RANGE_NULL   /* the parameter is null, which means GLCM_RANGE_TYPE */
 } glcm_range;
 /* The shape of the window of a matrix. */
 typedef enum glcm_window { GLCM_DISC, GLCM_SQUARE, GLCM_WHOLE_ROI } glcm_window;
@@ -55,9 +54,10 @@ typedef struct glcm_map {
 typedef struct glcm_params {
     an_params_head head;
     size_t n_levels;
-    unsigned levels[GLCM_MAX_LEVEL_COUNT]; /* [n_levels]: numbers of grey levels */
+    unsigned levels[GLCM_MAX_LEVEL_COUNT]; /* [n_levels]: numbers of grey levels; features are
+                                              computed with each */
     glcm_range range;
-    unsigned range_ends[2]; /* lo, hi of GLCM_RANGE_FIXED */
+    unsigned range_ends[2]; /* GLCM_RANGE_FIXED: least and greatest grey value of the range */
     glcm_window window;
     int radius; /* radius of the window, in pixels */
     size_t n_distances;
@@ -68,18 +68,19 @@ typedef struct glcm_params {
     int64_t roi_cx, roi_cy, roi_r; /* centre, unless roi_centred, and radius of the disc */
     bool per_offset;               /* the result contains offset_features */
     uint32_t features;   /* bit i: feature i of cooc_core.h, whose first 13 are those of core.h */
-    int32_t feature_set; /* how `features` was given: 1 "haralick", 2 "ibsi", 0 as a list */
+    int32_t feature_set; /* how the parameter `features` was given: 1 "haralick", 2 "ibsi", 0 as a
+                            list */
     size_t n_maps;
     glcm_map maps[GLCM_MAX_MAPS];
-    /* The rest is derived from these. */
+    /* The fields below are derived from those above (glcm_derive_params). */
     unsigned n_features;
-    unsigned feature[COOC_FEATURES]; /* [n_features]: numbers of the features */
+    unsigned feature[COOC_FEATURES]; /* [n_features]: the bits that are set in `features` */
     const char *feature_names[COOC_FEATURES + 1];
     bool more; /* some features are not among the 13 */
     size_t n_offsets;
     glcm_offset *offsets; /* [n_offsets], sorted by distance, dy, dx */
-    /* [GLCM_BANDS]: the CPU computes only windows of the bands whose element is true; NULL: of all.
-     * Only spot checks set this. */
+    /* [GLCM_BANDS]: the CPU backend computes only the windows of the bands (glcm_bands) whose
+     * element is true; NULL: those of all bands. Only spot checks set this. */
     const bool *bands;
 } glcm_params;
 
@@ -97,8 +98,8 @@ typedef struct glcm_stat {
 typedef struct glcm_more {
     glcm_moments feature[GLCM_MORE];
 } glcm_more;
-/* Computes the features beyond the 13, none of which needs logarithms, in these units, from the
- * sums of a window. */
+/* Computes the features beyond the 13 from the sums of a window, in units of 2^-glcm_fraction_bits.
+ * None of these features needs logarithms. */
 void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE]);
 void glcm_more_clear(glcm_more *more);
 /* Adds the features of one window. */
@@ -107,9 +108,9 @@ void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE]);
 void glcm_more_merge(glcm_more *more, const glcm_more *other);
 
 /* A line is a row or a column that windows slide along; a band is a range of lines (glcm_band_of).
- * For each band: the sum, modulo 2^64, of all returned features of its windows, with all offsets
- * and numbers of levels. A validator that computes some bands again can tell whether others were
- * computed. Not used with GLCM_WHOLE_ROI. */
+ * sum[i]: the sum, modulo 2^64, of all returned features of the windows of band i, with all offsets
+ * and numbers of levels. A validator computes random bands again: if their sums agree, probably all
+ * bands were computed. Not used with GLCM_WHOLE_ROI. */
 typedef struct glcm_bands {
     uint64_t sum[GLCM_BANDS];
 } glcm_bands;
@@ -159,7 +160,8 @@ typedef struct glcm_view {
 typedef struct glcm_lens {
     int dx, dy;      /* the offset, in the orientation of the view */
     bool transposed; /* the view is the transposed one */
-    int rows;        /* 0: no pair fits in the window */
+    int rows; /* number of rows with pairs, the elements of the next three arrays; 0: no pair fits
+                 in the window */
     int row[2 * GLCM_MAX_RADIUS + 1];
     int lo[2 * GLCM_MAX_RADIUS + 1], hi[2 * GLCM_MAX_RADIUS + 1];
     uint32_t pairs; /* number of pairs */
@@ -178,9 +180,10 @@ typedef struct glcm_geometry {
     unsigned lo, hi;           /* the grey values that are spread over the levels */
     int64_t cx, cy;            /* centre of the ROI's disc */
     glcm_view view[2];         /* as it is; transposed */
-    const uint8_t *slice_mask; /* GLCM_ROI_MASK: the item's mask [nz][ny][nx]; else NULL */
-    uint32_t bands;            /* number of ranges of rows that the ROI's box is divided into */
-    uint32_t strips; /* number of ranges of columns, called tiles, that each band is divided into */
+    const uint8_t *slice_mask; /* GLCM_ROI_MASK: the mask of all slices, [nz][ny][nx]; else NULL */
+    /* The ROI's bounding box is divided into tiles, the units of work (not the bands of
+     * glcm_bands): into `bands` ranges of rows, each of which has `strips` ranges of columns. */
+    uint32_t bands, strips;
     uint64_t chunks;
     uint32_t max_pairs; /* upper bound of the pairs of a window */
     int fbits;          /* fraction bits of glcm_tables.f */
@@ -221,18 +224,19 @@ typedef struct glcm_tables {
     uint64_t *f60;                 /* k*log2(k) in units of 2^-60, modulo 2^64 */
     uint64_t *f12;                 /* k*log2(k) in units of 2^-12 */
     glcm_divisors *divisors;       /* [max_pairs+1]; entry 0 is unused */
-    uint64_t *exp_table;           /* [GLCM_EXP_SIZE] */
+    uint64_t *exp_table;           /* [GLCM_EXP_SIZE]: read by glcm_exp_neg */
     uint64_t idm[GLCM_MAX_LEVELS]; /* 1/(1+k^2) in units of 2^-GLCM_IDM_BITS */
     /* The next three tables have, for each count k of a histogram's bin, the change of a window's
-     * sums (glcm_sums) when the count becomes k+1. In cell_step, entry k is that of a cell off the
-     * diagonal of the matrix, entry diagonal + k that of one on it. */
-    uint32_t diagonal, cells;
+     * sums (glcm_sums) when the count becomes k+1. In cell_step, entry k is for a cell off the
+     * diagonal of the matrix, and entry diagonal + k for a cell on the diagonal. */
+    uint32_t diagonal;          /* index of the first entry for cells on the diagonal */
+    uint32_t cells;             /* number of entries of cell_step */
     glcm_pair64 *cell_step;     /* [cells]: change of glcm_sums.cell */
     glcm_pair64 *marginal_step; /* [2*max_pairs+1]: change of glcm_sums.marginal */
-    uint64_t *step;             /* [2*max_pairs+1]: change of glcm_sums.fs or .fd */
+    uint64_t *step; /* [2*max_pairs+1]: change of glcm_sums.fs (sums a + b) or .fd (differences) */
 } glcm_tables;
 
-/* 32 < fbits <= 58; max_pairs > 0. Free *t with glcm_tables_free. */
+/* Fills the tables. 32 < fbits <= 58; max_pairs > 0. Free *t with glcm_tables_free. */
 tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err *err);
 void glcm_tables_free(glcm_tables *t);
 
@@ -251,19 +255,22 @@ extern const an_param glcm_parameters[];
 tc_status glcm_derive_params(void *params, const char *where, tc_err *err);
 void glcm_clear_params(void *params);
 
-/* output.c */
+/* output.c: implements the functions of an_analysis with these names. */
 tc_status glcm_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                       tc_err *err);
+/* Writes a note if the item's grey values use only few of the levels. */
 bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text,
                       size_t size);
+/* Writes a note if all pixels have the same level. */
 bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                       size_t size);
+/* Adds the names of the features, and the offsets. */
 tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);
-
+/* Declares the arrays of an item's result: names, types and shapes, without data. */
 tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 
-/* Statistics of a feature over the windows of one offset: mean, variance, minimum, maximum. All are
- * NaN if no window has a pair. */
+/* The number of statistics, called moments here, of a feature over the windows of one offset: mean,
+ * variance, minimum and maximum, in this order. All are NaN if no window has a pair. */
 enum { GLCM_MOMENTS = 4 };
 /* Statistics of a feature over the offsets of a distance. GLCM_SPREAD, called "range" in results,
  * is the difference between the largest and the smallest mean; GLCM_SD is the root of the mean
@@ -287,14 +294,16 @@ void glcm_summary_end(const glcm_summary *s, double out[GLCM_STATISTICS]);
 void glcm_as_statistics(const double moments[GLCM_MOMENTS], double five[GLCM_STATISTICS]);
 tc_status glcm_check_result(const void *params, const wu_item *item, const wu_output *out,
                             tc_err *err);
-/* Checks that the means in `features` agree with band_sums. mask: [nz][ny][nx], not 0 for pixels
- * that have a window; NULL: all pixels of the ROI have one. */
+/* Checks that the means in the result's array features agree with its array band_sums
+ * (glcm_bands.sum). mask: [nz][ny][nx], not 0 for pixels that have a window; NULL: all pixels of
+ * the ROI have one. */
 tc_status glcm_check_means(const glcm_params *p, const wu_item *item, const uint8_t *mask,
                            const wu_output *out, tc_err *err);
 /* suggest.c */
 tc_status glcm_suggest(const struct an_pictures *pictures, const json_t *given,
                        struct an_suggestion *out, tc_err *err);
 /* pixels.c */
+/* The average cost of glcm_check_pixels, as a share, 0 to 1, of the cost of computing the item. */
 double glcm_pixels_share(const an_work *work);
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                             tc_err *err);

@@ -1,15 +1,14 @@
 /*
  * voting: suggests parameters from sample pictures. It uses the parameters that the analysis
- * cellcount suggests, and the regions that cellcount finds with them.
- *
- * radius: 1.25 times the radius of a disc with the median area of the regions. `radius` should be
- * the radius of the larger cells; cells are also found with 0.8 to 1.4 times that radius. The
- * median region is about as large as a cell even if some cells touch.
+ * cellcount suggests, and the regions that cellcount finds with them. radius: 1.25 times the radius
+ * of a disc with the median area of the regions, as `radius` should be the radius of the larger
+ * cells; cells are also found with 0.8 to 1.4 times that radius. The median region is about as
+ * large as a cell even if some cells touch.
  *
  * polarity: as cellcount suggests.
  *
- * foreground, only for images: "otsu", unless cells are pale in the middle. Then points on the
- * background are removed: gradients also meet between dense cells and in noise.
+ * foreground, only for images: "otsu", unless cells are pale in the middle. The value "otsu"
+ * removes points on the background, where voting also finds some: between dense cells and in noise.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -70,7 +69,8 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
     const json_t *const own = json_object_get(given, "own_radius");
     const bool differ = !pictures->of_stacks &&
                         (own != NULL ? json_is_true(own) : (double)most > 1.3 * (double)areas[0]);
-    /* voting_radius_of has the factor 1.25 in it; an upper limit gets another one, as a margin. */
+    /* voting_radius_of includes the factor 1.25; an upper limit gets this factor twice, as a
+     * margin. */
     const double radius = differ ? radius_of(pictures, most, 1.25) : radius_of(pictures, area, 1);
     if (differ)
         snprintf(out->why, sizeof out->why,
@@ -112,7 +112,7 @@ static tc_status count_centres(const an_pictures *pictures, size_t i, const json
     if (centres.list == NULL)
         return tc_no_memory(err, "a suggestion");
     for (size_t k = 0; k < n; k++)
-        memcpy(centres.list[k].point + 1, at + 2 * k, 2 * sizeof *at);
+        memcpy(centres.list[k].point + 1, at + 2 * k, 2 * sizeof *at); /* y, x; z stays 0 */
     const tc_status status = voting_keep_foreground(&work, &centres, err);
     *on += centres.n;
     *all += n;
@@ -120,9 +120,9 @@ static tc_status count_centres(const an_pictures *pictures, size_t i, const json
     return status;
 }
 
-/* Sets *suits to whether foreground "otsu" is to be suggested. It is if at least three quarters of
- * the regions have their centroid on the foreground, which cells with a pale middle and rings do
- * not. parameters: the given and the suggested ones. */
+/* Sets *suits to whether to suggest foreground "otsu": at least three quarters of the regions must
+ * have their centroid on the foreground, which is not so for rings and cells with a pale middle.
+ * parameters: the given and the suggested ones, for voting; cells: parameters for cellcount. */
 static tc_status find_foreground(const an_pictures *pictures, const json_t *parameters,
                                  const json_t *cells, bool *suits, tc_err *err)
 {
@@ -139,8 +139,8 @@ static tc_status find_foreground(const an_pictures *pictures, const json_t *para
     return status;
 }
 
-/* Whether the given parameters allow foreground "otsu": they have it, or no foreground. */
-static bool may_be_otsu(const json_t *given)
+/* Whether the given parameters allow foreground "otsu": foreground is "otsu" or not given. */
+static bool allows_otsu(const json_t *given)
 {
     const char *const foreground = json_string_value(json_object_get(given, "foreground"));
     return foreground == NULL || strcmp(foreground, "otsu") == 0;
@@ -150,25 +150,25 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
                          tc_err *err)
 {
     const an_analysis *const count = an_find("cellcount");
-    TC_AUTO(an_suggestion_free) an_suggestion cells = { .parameters = json_object() };
+    TC_AUTO(an_suggestion_free) an_suggestion for_cellcount = { .parameters = json_object() };
     json_auto_t *known = json_object(); /* parameters for cellcount: given, then suggested ones */
     json_t *const polarity = json_object_get(given, "polarity");
-    if (cells.parameters == NULL || known == NULL ||
+    if (for_cellcount.parameters == NULL || known == NULL ||
         (polarity != NULL && json_object_set(known, "polarity", polarity) != 0))
         return tc_no_memory(err, "a suggestion");
-    return_if_error(count->suggest(pictures, known, &cells, err));
-    if (json_object_update(known, cells.parameters) != 0)
+    return_if_error(count->suggest(pictures, known, &for_cellcount, err));
+    if (json_object_update(known, for_cellcount.parameters) != 0)
         return tc_no_memory(err, "a suggestion");
     return_if_error(
         an_suggest(out, given, "polarity", json_incref(json_object_get(known, "polarity")), err));
     if (json_object_get(given, "radius") == NULL) {
         return_if_error(add_radius(out, pictures, given, known, err));
-        if (cells.doubt[0] != '\0')
-            memcpy(out->doubt, cells.doubt, sizeof out->doubt);
-        out->each_doubt = cells.each_doubt;
-        memcpy(out->curves, cells.curves, sizeof out->curves);
-        out->n_curves = cells.n_curves;
-        cells.n_curves = 0;
+        if (for_cellcount.doubt[0] != '\0')
+            memcpy(out->doubt, for_cellcount.doubt, sizeof out->doubt);
+        out->each_doubt = for_cellcount.each_doubt;
+        memcpy(out->curves, for_cellcount.curves, sizeof out->curves);
+        out->n_curves = for_cellcount.n_curves;
+        for_cellcount.n_curves = 0; /* the curves now belong to `out` */
     }
     if (pictures->of_stacks)
         return TC_OK;
@@ -182,7 +182,7 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
         return_if_error(find_foreground(pictures, parameters, known, &suits, err));
     if (suits)
         return_if_error(an_suggest(out, given, "foreground", json_string("otsu"), err));
-    return classes != NULL && suits && may_be_otsu(given)
+    return classes != NULL && suits && allows_otsu(given)
                ? an_suggest(out, given, "classes", json_incref(classes), err)
                : TC_OK;
 }

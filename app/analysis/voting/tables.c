@@ -1,7 +1,6 @@
-/*
- * voting: makes the tables of directions and cones. A voter is a pixel that votes for the pixels in
- * a cone in front of it, along one of some hundred directions. In each row of pixels around the
- * voter a cone covers an interval, called a span.
+/ * voting: makes the tables of directions and cones. A voter is a pixel that votes for the pixels in
+ * a cone in front of it, whose axis has one of many fixed directions. In each row of pixels around
+ * the voter a cone covers an interval, called a span. Axes are in the order z, y, x.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -36,8 +35,8 @@ size_t voting_tables_bytes(const voting_scheme *s)
 {
     const size_t rows = voting_offset_rows(s);
 
-    /* Three bytes of dirs, the spans and the element of `rows` in each layer, for each direction;
-     * `ends`; dir_of_code and dir_of_offset. */
+    /* For each direction: 3 bytes of dirs, its spans, and an element of voting_tables.rows for each
+     * slice within reach. Then `ends`, dir_of_code and dir_of_offset. */
     return s->n_dirs *
                (3 + (cone_spans(s) + 2 * (size_t)s->shape.reach[0] + 1) * sizeof(voting_span)) +
            rows + (voting_codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
@@ -138,11 +137,11 @@ void voting_tables_free(voting_tables *t)
 /* A row of pixels near a voter: what is_covered needs to test which of them the cone of direction u
  * covers. (dz, dy, dx) is the offset of a pixel from the voter, in 1/64 of the smallest spacing. */
 typedef struct row_test {
-    int64_t zy_dot;    /* uz dz + uy dy, which is the same for all pixels of the row */
-    int64_t zy_square; /* dz^2 + dy^2, which is the same for all pixels of the row */
-    int64_t ux, scale_x;
-    int end;        /* the ball covers pixels -end to end of the row */
-    uint64_t limit; /* cos^2 of the half-angle * |u|^2, in units of 2^-20 */
+    int64_t zy_dot;      /* uz dz + uy dy, which is the same for all pixels of the row */
+    int64_t zy_square;   /* dz^2 + dy^2, which is the same for all pixels of the row */
+    int64_t ux, scale_x; /* component of the direction; spacing of pixels in 1/64 of the smallest */
+    int end;             /* the ball covers pixels -end to end of the row */
+    uint64_t limit;      /* cos^2 of the half-angle * |u|^2, in units of 2^-20 */
 } row_test;
 
 /* Whether the cone covers pixel x of the row, relative to the voter: it is in the ball, and for its
@@ -193,7 +192,7 @@ static voting_span span_of(const row_test *r)
     return (voting_span){ (signed char)lo, (signed char)hi };
 }
 
-/* Fills out with the spans of direction u, in all rows. */
+/* Fills out with the spans of direction u, in all rows. cos2: voting_scheme.cos2 of the round. */
 static void make_spans(const voting_scheme *s, const voting_tables *t, const int8_t u[3],
                        uint32_t cos2, voting_span *out)
 {
@@ -312,6 +311,6 @@ tc_status voting_tables_round(const an_work *work, const voting_scheme *s, votin
     m.mirrored = true;
     if (status == TC_OK)
         status = an_pool_run_polled(pool, make_part, &m, parts, work->poll, err);
-    t->round = status == TC_OK ? round : -1;
+    t->round = status == TC_OK ? round : -1; /* -1: the tables are incomplete */
     return status;
 }

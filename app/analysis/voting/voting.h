@@ -3,11 +3,11 @@
  * their order cannot change the result.
  *
  * The picture is blurred. Every pixel whose gradient is above the noise floor becomes a voter, with
- * a direction and a weight. Then there are rounds of two phases. Vote: the sum of every pixel
- * becomes the sum of the weights of the voters in whose cone it lies; the cone of a voter is the
- * part of the ball around it within an angle of its direction. Turn: every voter turns towards the
- * pixel with the largest sum in its cone. The angle decreases from round to round. The sums of the
- * last round are scores; their peaks are the cells.
+ * a direction and a weight. Then there are rounds of two phases. Vote: every pixel gets a sum of
+ * votes, the weights of all voters whose cones contain the pixel; the cone of a voter is the part
+ * of the ball around it within an angle of its direction. Turn: every voter turns towards the pixel
+ * with the largest sum in its cone. The angle decreases from round to round. The sums of the last
+ * round are scores; their peaks are the cells.
  *
  * docs/dev/analyses/voting.md has the definitions; tests/oracle/voting_oracle.py is an independent
  * implementation of them.
@@ -42,17 +42,17 @@ enum { VOTING_BRIGHT, VOTING_DARK, VOTING_AUTO };
 typedef struct voting_params {
     an_params_head head;
     double radius;    /* radius of a cell, in pixels; for stacks in the unit of the spacing */
-    bool own_radius;  /* a radius, at most `radius`, is determined for each image */
+    bool own_radius;  /* a radius of its own, at most `radius`, is determined for each image */
     double sigma;     /* sigma of the blur, in pixels of the finest axis */
     int32_t polarity; /* VOTING_BRIGHT, VOTING_DARK or VOTING_AUTO */
     bool automatic;   /* the threshold is "auto" */
     double threshold; /* unless `automatic`: the least score of a point */
-    int cone;     /* half-angle of the first round's cones: 0 is 90 degrees, 1 is 45, 2 is 22.5 */
-    bool root;    /* a voter's weight is the square root of its gradient; else the gradient */
-    double floor; /* noise floor, in standard deviations of the noise */
-    bool refine;  /* points are moved to where the gradients around them meet */
-    bool foreground; /* points that are not on Otsu's foreground are left out */
-    int32_t classes; /* foreground: classes of grey values, 2 to AN_OTSU_CLASSES */
+    int cone;         /* half-angle of the first round's cones: 0: 90 degrees; 1: 45; 2: 22.5 */
+    bool root;        /* a voter's weight is the square root of its gradient; else the gradient */
+    double floor;     /* noise floor, in standard deviations of the noise */
+    bool refine;      /* points are moved to where the gradients around them meet */
+    bool foreground;  /* points that are not on Otsu's foreground are left out */
+    int32_t classes;  /* foreground: classes of grey values, 2 to AN_OTSU_CLASSES */
 } voting_params;
 
 /* The phases. The state consists of an an_state_head, uint32_t votes[n] and uint32_t voters[n], n
@@ -85,7 +85,7 @@ typedef struct voting_scheme {
     uint32_t nx, ny, nz;
     size_t n;         /* number of pixels */
     int scale[3];     /* spacing of each axis in 1/64 of the smallest spacing; at least 64 */
-    int64_t radius64; /* the radius in 1/64 of the smallest spacing */
+    int64_t radius64; /* the radius of the cones' balls, in 1/64 of the smallest spacing */
     voting_shape shape;
     size_t n_dirs; /* number of directions */
     int rounds;
@@ -98,8 +98,8 @@ typedef struct voting_scheme {
     uint64_t chunks; /* phases * bands: a chunk of the work is one band of a phase */
 } voting_scheme;
 
-/* Fills the scheme. TC_BAD_INPUT: the item's spacing does not allow the radius. where: the
- * beginning of messages. */
+/* Fills the scheme. Returns TC_BAD_INPUT if the item's spacing does not allow the radius. where:
+ * text that messages begin with. */
 tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const char *where,
                              voting_scheme *s, tc_err *err);
 /* Sets *phase, *round and *band to the phase, its round and the band that a chunk of the work
@@ -113,23 +113,27 @@ void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32
 /* foreground.c: sets *dark to whether cells are dark; with VOTING_AUTO, from the item's pixels. */
 tc_status voting_find_dark(const an_work *work, bool *dark, tc_err *err);
 /* radius.c */
-/* For own_radius: determines *radius from the item's pixels. */
+/* For voting_params.own_radius: sets *radius to the radius that is determined from the item's
+ * pixels. */
 tc_status voting_own_radius(const an_work *work, double *radius, tc_err *err);
 /* The smallest value that voting_own_radius can set. */
 double voting_least_radius(const voting_params *p);
 /* The radius of cells, in pixels, if the median area of regions is `area` pixels. */
 double voting_radius_of(int64_t area);
-/* Runs cellcount with these parameters on picture i. Sets area to the three quartiles of its
- * regions' areas, or to 0 if there are no regions. Adds their number to *n. */
+/* Finds the cells of picture i as regions, by the analysis cellcount with these parameters. Sets
+ * area to the three quartiles of the regions' areas, in pixels, or to 0 if there are no regions.
+ * Adds the number of regions to *n. */
 tc_status voting_find_area(const struct an_pictures *pictures, size_t i, const json_t *parameters,
                            int64_t area[3], size_t *n, tc_err *err);
 /* plan.c */
-/* For own_radius: changes the scheme from p->radius to a smaller radius. The number of rounds stays
- * the same (the last one is repeated), so that chunks keep their meaning. */
+/* For voting_params.own_radius: changes the scheme from p->radius to a smaller radius. A smaller
+ * radius needs fewer rounds, but the number of rounds stays the same (the last one is repeated), so
+ * that the number of chunks, which the state counts, does not depend on the pixels. */
 tc_status voting_take_radius(const voting_params *p, const wu_item *item, double radius,
                              voting_scheme *s, tc_err *err);
-/* Sets what depends on the item's pixels: shape.floor, shape.shift, with VOTING_AUTO the sign of
- * shape.inverse, and with own_radius the radius. */
+/* Sets the fields of the scheme that depend on the item's pixels: shape.floor and shape.shift; if
+ * the polarity is VOTING_AUTO, also the sign of shape.inverse; with own_radius, also the radius
+ * (voting_take_radius). */
 tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err);
 
 /* The number of uint32_t of scratch memory that voting_blur needs for this many rows. */
@@ -144,26 +148,29 @@ void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32
  * [1]. */
 typedef struct voting_tables {
     int8_t (*dirs)[3];       /* [n_dirs]: components z, y, x of a direction */
-    uint16_t *dir_of_code;   /* [voting_codes]: index of a direction by its voting_code */
+    uint16_t *dir_of_code;   /* [voting_codes]: for a code (voting_code), the index of its direction
+                                in dirs */
     uint16_t *dir_of_offset; /* [2 reach_z + 1][2 reach_y + 1][2 reach_x + 1]: index of the
                                 direction of an offset in pixels; 0 for the offset 0 */
-    int8_t *ends;       /* [2 reach_z + 1][2 reach_y + 1]: the row's pixels -end to end, relative to
-                           the voter, are within the ball; -1: none are */
-    voting_span *spans; /* of the cones in each row: see voting_spans_at */
+    int8_t
+        *ends; /* [2 reach_z + 1][2 reach_y + 1]: for each row around the voter, the end e: the ball
+                  contains the pixels from -e to e, relative to the voter; -1 if it contains none */
+    voting_span *spans; /* the span of each cone in each row: see voting_spans_at */
     voting_span *rows;  /* [2 reach_z + 1][n_dirs]: first and last row with a span */
     int round;          /* the round that spans and rows are made for; -1: none yet */
 } voting_tables;
 
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
-/* Makes the spans and rows of a round, unless the tables already have those of this round. */
+/* Makes t->spans and t->rows for a round, unless they are already made for this round. */
 tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t,
                               int round, an_pool *pool, tc_err *err);
 void voting_tables_free(voting_tables *t);
 /* Bytes of all tables. */
 size_t voting_tables_bytes(const voting_scheme *s);
-/* Number of codes: points of the cube on whose surface the directions are. */
+/* The number of codes of directions (voting_code): the integer points of the cube on whose surface
+ * the directions lie, including the points inside. */
 size_t voting_codes(const voting_scheme *s);
-/* Number of spans of all directions. */
+/* The number of elements of voting_tables.spans. */
 size_t voting_spans(const voting_scheme *s);
 /* Number of rows around a voter, of all slices. */
 size_t voting_offset_rows(const voting_scheme *s);
@@ -192,8 +199,9 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
 /* Removes the peaks below the threshold. They must be sorted by voting_by_order. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p);
 /* refine.c: moves peaks to where the gradients around them meet, and removes peaks around which
- * they do not meet. blurred: the blurred picture, as in the state after REBLUR; NULL if `lines` has
- * the sums of voting_add_line around each peak. */
+ * they do not meet. blurred: the blurred picture, as in the state after REBLUR. lines: NULL, or for
+ * each peak the sums that voting_add_line makes of the gradients around it; then blurred is NULL.
+ */
 tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
                         an_pool *pool, voting_peaks *p, const tc_poll *poll, tc_err *err);
 /* foreground.c: removes the peaks that are not on the foreground, if the parameters ask for it. */
@@ -211,13 +219,14 @@ tc_status voting_add_points(const an_work *work, double radius, size_t item_inde
 extern const an_param voting_parameters[];
 tc_status voting_derive_params(void *params, const char *where, tc_err *err);
 
-/* state.c */
+/* state.c: implements an_analysis.check_state. */
 tc_status voting_check_state(const an_work *work, const void *state, tc_err *err);
-/* output.c */
+/* output.c: implements the functions of an_analysis with these names. */
 tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err);
 bool voting_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
+/* Declares the arrays of an item's result: names, types and shapes, without data. */
 tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 /* check.c */
 tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out,
@@ -226,6 +235,8 @@ tc_status voting_check_result(const void *params, const wu_item *item, const wu_
 tc_status voting_suggest(const struct an_pictures *pictures, const json_t *given,
                          struct an_suggestion *out, tc_err *err);
 /* pixels.c */
+/* The average cost of voting_check_pixels, as a share, 0 to 1, of the cost of computing the item.
+ */
 double voting_pixels_share(const an_work *work);
 tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                               tc_err *err);
@@ -235,7 +246,8 @@ extern const an_backend voting_cpu;
 /* Does all phases with a given scheme, on which voting_levels_init has been called; if the work's
  * item is a part of a picture, that call was for the whole picture. */
 tc_status voting_cpu_run(const an_work *work, const voting_scheme *s, void *state, tc_err *err);
-/* Bytes that voting_cpu allocates for bands of turned voters. */
+/* Bytes that voting_cpu allocates for the voters of a step of TURN, before it copies them to the
+ * state. */
 uint64_t voting_turned_bytes(const voting_scheme *s);
 /* Bytes of scratch memory that voting_cpu allocates for each thread. */
 uint64_t voting_thread_bytes(const voting_scheme *s);
