@@ -11,12 +11,14 @@
 
 /* --- where there are pairs ------------------------------------------------------------------- */
 
-/* The picture, the disc of the ROI and the window, of an item. */
+/* What the checks need of an item: the sizes of its picture, of the ROI's disc and of a window.
+ * Variables of this type are called g. */
 typedef struct layout {
     const glcm_params *p;
-    int64_t nx, ny, cx, cy; /* size of the picture; centre of the ROI's disc */
-    int width[2 * GLCM_MAX_RADIUS +
-              1]; /* the window's row y has the pixels with |x| <= width[y + radius] */
+    int64_t nx, ny; /* size of the picture */
+    int64_t cx, cy; /* centre of the ROI's disc */
+    /* Row y of a window, relative to its centre, has the pixels with |x| <= width[y + radius]. */
+    int width[2 * GLCM_MAX_RADIUS + 1];
 } layout;
 
 /* The largest w with w^2 <= v; v >= 0. */
@@ -49,8 +51,8 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Sets *lo and *hi: the least and the greatest x, relative to the window's centre, for which the
- * pair (x, y), (x+dx, y+dy) lies in the window. False: there is none. */
+/* Sets *lo and *hi to the least and the greatest x, relative to the window's centre, for which the
+ * pair (x, y), (x+dx, y+dy) lies in the window. Returns false if there is none. */
 static bool window_row(const layout *g, int y, const glcm_offset *o, int64_t *lo, int64_t *hi)
 {
     const int r = g->p->radius;
@@ -78,6 +80,7 @@ static bool has_pair(const layout *g, const glcm_offset *o, int64_t cx, int64_t 
     return false;
 }
 
+/* Whether pixel (x, y) is in the ROI's disc. A mask is ignored. */
 static bool in_roi(const layout *g, int64_t x, int64_t y)
 {
     return g->p->roi != GLCM_ROI_DISC ||
@@ -108,7 +111,7 @@ static bool roi_has_pair(const layout *g, const glcm_offset *o)
     const int64_t r = g->p->roi_r;
 
     for (int64_t y = 0; y + o->dy < g->ny; y++) {
-        const int64_t a = y - g->cy, b = y + o->dy - g->cy;
+        const int64_t a = y - g->cy, b = y + o->dy - g->cy; /* the two rows, relative to the disc */
         int64_t lo = larger(0, -o->dx), hi = g->nx - 1 - larger(0, o->dx);
 
         if (g->p->roi == GLCM_ROI_DISC) {
@@ -143,21 +146,23 @@ static bool offset_fits(const layout *g, const glcm_offset *o)
 
 /* --- one feature ----------------------------------------------------------------------------- */
 
-/* The least and the greatest value of each feature in any window (bounds_of). */
+/* The least and the greatest possible value of each feature (bounds_of). */
 typedef struct bounds {
     double lo[COOC_FEATURES], hi[COOC_FEATURES];
 } bounds;
 
-/* levels: the number of grey levels. The features are Haralick's, with logarithms to base 2. */
+/* Returns the bounds of the features of any window, with this number of grey levels. Levels are 1
+ * to `levels`, so differences are at most `span`. Of values in a range of length s, the variance is
+ * at most s^2 / 4, the third central moment s^3 / (6 sqrt(3)), and the fourth one s^4 / 12.
+ * Entropies are in bits, so a histogram of n bins that are not 0 has at most log2(n). */
 static bounds bounds_of(const layout *g, double levels)
 {
     const double span = levels - 1, side = 2 * g->p->radius + 1;
     const double pairs = g->p->window == GLCM_WHOLE_ROI ? (double)(g->nx * g->ny) : side * side;
-    /* upper bound of the cells of a symmetric matrix that are not 0 */
+    /* the greatest number of cells of a symmetric matrix that are not 0 */
     const double cells = fmin(levels * levels, 2 * pairs);
-    const double shade =
-        8 * span * span * span * sqrt(3) /
-        18; /* greatest third central moment of a sum of levels, whose range is 2 (levels - 1) */
+    /* the greatest third central moment of the sums of two levels, whose range is 2 span */
+    const double shade = 8 * span * span * span * sqrt(3) / 18;
 
     return (bounds){
         .lo = { [GLCM_ASM] = 1 / cells,
@@ -204,8 +209,8 @@ static bool is_fixed_point(double v)
     return v * 0x1p32 == nearbyint(v * 0x1p32);
 }
 
-/* Returns what is impossible in the five statistics v of a feature with the bounds lo and hi; NULL:
- * nothing is. */
+/* Returns text that says what is impossible in the five statistics v of a feature with the bounds
+ * lo and hi, or NULL if they are possible. */
 static const char *fault_of(const double v[GLCM_STATISTICS], double lo, double hi)
 {
     /* Allows for rounding errors: of each value to 2^-32, and of sums in double precision. */
@@ -228,10 +233,10 @@ static const char *fault_of(const double v[GLCM_STATISTICS], double lo, double h
     return NULL;
 }
 
-/* Returns the first relation between features that the means m violate; NULL: all hold. The
- * relations are linear equations, or inequalities that hold for means as well as for single
- * matrices (Jensen's inequality). m: NaN for features that the result lacks; no relation with these
- * is violated, as comparisons with NaN are false. */
+/* Returns text that names the first relation between features that the means m violate, or NULL if
+ * all relations hold. These are linear equations, or inequalities that hold for means as well as
+ * for single matrices (Jensen's inequality). m: NaN for features that the result lacks, so that
+ * their relations are not violated, as comparisons with NaN are false. */
 static const char *relation_fault(const double m[COOC_FEATURES], double levels)
 {
     const double slack = 1e-8 + 1e-12 * levels * levels;
@@ -293,8 +298,8 @@ static bool same_bits(const void *a, const void *b, size_t bytes)
     return memcmp(a, b, bytes) == 0;
 }
 
-/* Returns 1 if all n numbers are the NaN that finish writes, 0 if none is NaN, -1 if only some are
- * NaN or one is another NaN. */
+/* Returns 1 if all n numbers are the NaN that glcm_finish writes, 0 if none is NaN, and -1 if only
+ * some are NaN or one is a NaN with other bits. */
 static int all_nan(const double *v, size_t n)
 {
     const double nan = NAN;
@@ -308,9 +313,9 @@ static int all_nan(const double *v, size_t n)
     return nans == 0 ? 0 : nans == n ? 1 : -1;
 }
 
-/* Returns why the features in `row` (five statistics each) are impossible; NULL: they are possible.
- * levels: their number of grey levels. Sets *feature: the feature that is at fault; -1 if a
- * relation between features is. */
+/* Returns text that says why the features in `row` (five statistics each) are impossible, or NULL
+ * if they are possible. levels: their number of grey levels. Sets *feature to the number of the
+ * feature at fault, or to -1 if a relation between features is violated. */
 static const char *features_fault(const glcm_params *p, const double *row, const bounds *b,
                                   double levels, int *feature)
 {
@@ -332,9 +337,9 @@ static const char *features_fault(const glcm_params *p, const double *row, const
     return relation_fault(means, levels);
 }
 
-/* Sets fits[n_distances]: whether any window has a pair at the distance. With a mask, which is not
- * known here, this is read from the first value of each distance in `features`; the caller checks
- * that all other values agree. */
+/* Sets fits[d], for each distance d, to whether any window has a pair at this distance. With a
+ * mask, which is not known here, this is read from the first value of the distance in `features`;
+ * the caller checks that all other values agree. */
 static void find_distances(const layout *g, const double *features, bool *fits)
 {
     const glcm_params *const p = g->p;
@@ -347,6 +352,7 @@ static void find_distances(const layout *g, const double *features, bool *fits)
             fits[p->offsets[o].distance] = offset_fits(g, &p->offsets[o]);
 }
 
+/* Checks the array features, to whose first element `row` points. */
 static tc_status check_features(const layout *g, const double *row, tc_err *err)
 {
     const glcm_params *const p = g->p;
@@ -361,7 +367,7 @@ static tc_status check_features(const layout *g, const double *row, tc_err *err)
             const char *fault = NULL;
             int f = -1;
 
-            if (nans != !fits[d])
+            if (nans != !fits[d]) /* must be 1 without pairs, and 0 with pairs */
                 fault = fits[d] ? "NaN, where windows have pairs"
                                 : "not NaN, where no window has a pair";
             else if (fits[d])
@@ -384,6 +390,7 @@ void glcm_as_statistics(const double m[GLCM_MOMENTS], double v[GLCM_STATISTICS])
     v[GLCM_MAX] = m[3];
 }
 
+/* Checks the array offset_features, to whose first element `row` points. */
 static tc_status check_offsets(const layout *g, const double *row, tc_err *err)
 {
     const glcm_params *const p = g->p;
@@ -446,9 +453,9 @@ typedef struct map_sums {
     uint64_t n;
 } map_sums;
 
-/* Returns what is impossible in the slice v of a map with offset o; NULL: nothing is. Values must
- * be NaN where the window has no pair, and from bound[0] to bound[1] elsewhere. Adds the slice's
- * values to *s. */
+/* Returns text that says what is impossible in the slice v of a map with offset o, or NULL if it is
+ * possible. Values must be NaN where the window has no pair, and from bound[0] to bound[1]
+ * elsewhere. Adds the slice's values to *s. */
 static const char *slice_fault(const layout *g, const glcm_offset *o, const float *v,
                                const double bound[2], map_sums *s)
 {
@@ -477,8 +484,8 @@ static const char *slice_fault(const layout *g, const glcm_offset *o, const floa
     return NULL;
 }
 
-/* Returns how a map's statistics contradict the moments that offset_features has for its feature,
- * levels and offset; NULL: they agree. */
+/* Returns text that says how a map's statistics contradict `moments`, which offset_features
+ * contains for the map's feature, levels and offset, or NULL if they agree. */
 static const char *moments_fault(const map_sums *s, const double moments[GLCM_MOMENTS])
 {
     if ((s->n == 0) != (isnan(moments[0]) != 0))
@@ -499,9 +506,8 @@ static tc_status check_map(const layout *g, const wu_item *item, const glcm_map 
     const glcm_params *const p = g->p;
     const glcm_offset *const o = &p->offsets[map->offset];
     const size_t plane = (size_t)item->nx * item->ny;
-    const size_t at = (size_t)__builtin_popcount(
-        p->features &
-        ((1u << map->feature) - 1)); /* index of the map's feature among those of the job */
+    /* index of the map's feature among the features of the job */
+    const size_t at = (size_t)__builtin_popcount(p->features & ((1u << map->feature) - 1));
     const double *const features = (const double *)wu_output_data(out, "features") +
                                    (map->level * p->n_distances + o->distance) * feature_values(p) +
                                    at * GLCM_STATISTICS;
@@ -521,7 +527,7 @@ static tc_status check_map(const layout *g, const wu_item *item, const glcm_map 
     return TC_OK;
 }
 
-/* --- bands ----------------------------------------------------------------------------------- */
+/* --- band sums ------------------------------------------------------------------------------- */
 
 /* Checks that band_sums is 0 in the bands that contain neither a row nor a column of the ROI, and
  * so no windows. */
@@ -565,7 +571,7 @@ static int64_t pixel_at(int64_t cut, int64_t n, int64_t r)
 static uint64_t count_cuts(const layout *g, const wu_item *item, const uint8_t *mask, uint64_t *at)
 {
     const int64_t r = g->p->radius, slices = mask != NULL ? item->nz : 1;
-    const uint64_t each = mask != NULL ? 1 : item->nz;
+    const uint64_t each = mask != NULL ? 1 : item->nz; /* without a mask, all slices are alike */
     uint64_t n = 0;
 
     for (int64_t z = 0; z < slices; z++)

@@ -3,7 +3,8 @@
  * leave the window and others enter it, and the window's histograms are updated for these pairs
  * only. The features are computed from sums over the histograms. When a count of a histogram
  * changes from k to k+1, a sum changes by an amount that depends only on k and is read from a
- * table. All pairs of a window are counted only if that takes less time than sliding to it.
+ * table. All pairs of a window are counted afresh only if that takes less time than sliding the
+ * window to its new position.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,10 @@
 #include "app/base/os.h"
 #include "app/base/pool.h"
 
-/* With GLCM_WHOLE_ROI, a picture of more than this many pixels is counted by all threads together,
- * in bands of about this many pixels. */
+/* With GLCM_WHOLE_ROI, the pairs of a picture of more than this many pixels are counted by all
+ * threads together, in ranges of rows of about this many pixels. */
 enum { LARGE_ROI = 1 << 20 };
-/* The greatest number of chunks in a step. */
+/* The greatest number of chunks (glcm_chunk) in a step. */
 enum { MOST_CHUNKS = 1024 };
 
 /* --- histograms of one window ---------------------------------------------------
@@ -39,7 +40,7 @@ typedef struct sliding_window {
     unsigned char padding[64]; /* keeps windows of two threads out of the same cache line */
 } sliding_window;
 
-/* Those sums of glcm_sums that the features of the set LINEAR_FEATURES are computed from. */
+/* The sums of glcm_sums from which the features of the set LINEAR_FEATURES are computed. */
 typedef struct linear_sums {
     glcm_pair64 difference;
     uint64_t sum;
@@ -51,8 +52,8 @@ typedef struct linear_sums {
  * only the rest. */
 typedef struct scratch {
     sliding_window *window;
-    pair_code *pairs; /* [pairs_size]: chunk_work.plane.codes */
-    size_t pairs_size;
+    pair_code *pairs;     /* [pairs_size]: chunk_work.plane.codes */
+    size_t pairs_size;    /* allocated elements of `pairs`; columns_size likewise */
     linear_sums *columns; /* [columns_size]: chunk_work.columns */
     size_t columns_size;
     uint32_t *counts; /* [count_tables][levels][levels]: pairs of the ROI, by the level of the first
@@ -68,27 +69,29 @@ typedef struct cpu_worker {
     glcm_tables tables;
     an_pool *pool;
     scratch *scratch; /* [threads] */
-    /* Planes of the current slice. Index 0: as it is; 1: transposed. */
-    uint32_t slice;     /* the current slice; UINT32_MAX before the first one */
-    uint8_t *grey[2];   /* [n_levels][pixels]: levels */
-    uint8_t *roi[2];    /* [pixels]: 1 for pixels that have a window */
+    uint32_t slice;   /* the current slice; UINT32_MAX before the first one */
+    /* Planes of the current slice: [0] in the orientation of the picture, [1] transposed. */
+    uint8_t *grey[2];   /* [n_levels][pixels]: the level of each pixel */
+    uint8_t *roi[2];    /* [pixels]: 1 for pixels that have a window, else 0 */
     uint8_t *quantiser; /* made by glcm_quantiser */
     uint32_t new_slice; /* the slice whose planes are being made */
     /* Data of the current step: */
     uint64_t first;       /* its first chunk */
-    glcm_chunk roi_chunk; /* the chunk, if the ROI is large */
+    glcm_chunk roi_chunk; /* the only chunk of the step, if the ROI is large (is_large_roi) */
     glcm_stat *results;   /* [results_size]: statistics of each chunk */
-    glcm_bands *bands;    /* band sums of each chunk */
-    glcm_more
-        *more; /* statistics of each chunk, of the features beyond the 13; NULL if none is wanted */
+    glcm_bands *bands;    /* [results_size]: band sums of each chunk */
+    /* [results_size]: statistics of each chunk, of the features beyond the 13; NULL if none of
+     * these features is wanted. */
+    glcm_more *more;
     size_t results_size; /* at most MOST_CHUNKS */
     unsigned char *maps; /* the planes of the state's maps */
 } cpu_worker;
 
 /* --- sliding --------------------------------------------------------------------------------- */
 
-/* A move of the window by one pixel: n pairs leave and n enter. leave, enter: distances, in
- * elements of code_plane.codes, of their first pixels from the window's centre before the move. */
+/* A move of the window by one pixel, in which n pairs leave the window and n pairs enter it. leave,
+ * enter: for each pair, the distance of its first pixel from the window's centre before the move,
+ * in elements of code_plane.codes. */
 typedef struct move {
     int n;
     int32_t leave[2 * GLCM_MAX_RADIUS + 1];
@@ -120,7 +123,7 @@ static void slide_window(sliding_window *w, const glcm_tables *t, const pair_cod
     w->s = s;
 }
 
-/* Fills the tables sum_term and difference_term of a window. */
+/* Fills the tables sum_term and difference_term of a window (glcm_bins). */
 static void make_terms(const glcm_tables *t, unsigned levels, sliding_window *w)
 {
     for (uint64_t k = 0; k <= 2 * (uint64_t)levels - 2; k++)
@@ -140,7 +143,8 @@ enum {
                       1 << GLCM_DIFFERENCE_VARIANCE
 };
 
-/* Whether all features of the result, maps included, are in LINEAR_FEATURES. */
+/* Whether the state is used for the result only, and all features of the result, maps included, are
+ * in LINEAR_FEATURES. */
 static bool is_linear(const cpu_worker *w)
 {
     return w->work->result_only && (w->params->features & ~(uint32_t)LINEAR_FEATURES) == 0;
@@ -233,9 +237,9 @@ static void start_window(sliding_window *w, const glcm_tables *t, unsigned level
     w->s = s;
 }
 
-/* Sets the moves to the next and to the previous pixel of a row. stride: elements of a row of
- * codes. */
-static void moves_of(const glcm_lens *lens, ptrdiff_t stride, move *right, move *left)
+/* Sets the moves of the window to the next and to the previous pixel of a row. stride: elements of
+ * a row of codes. */
+static void set_moves(const glcm_lens *lens, ptrdiff_t stride, move *right, move *left)
 {
     right->n = left->n = lens->rows;
     for (int i = 0; i < lens->rows; i++) {
@@ -248,9 +252,9 @@ static void moves_of(const glcm_lens *lens, ptrdiff_t stride, move *right, move 
     }
 }
 
-/* Sets the move to the next row: in each column of the lens, which is convex, the top pair leaves
- * and the one below the bottom enters. */
-static void move_down(const glcm_lens *lens, ptrdiff_t stride, move *down)
+/* Sets the move of the window to the next row: in each column of the lens, which is convex, the top
+ * pair leaves, and the pair below the bottom one enters. */
+static void set_move_down(const glcm_lens *lens, ptrdiff_t stride, move *down)
 {
     enum { R = GLCM_MAX_RADIUS };
     int top[2 * R + 1], bottom[2 * R + 1];
@@ -282,10 +286,10 @@ typedef struct code_plane {
     pair_code *codes;
     int64_t x0, y0, x1, y1; /* the rectangle, half-open; it may be partly outside the picture */
     ptrdiff_t stride;       /* elements of a row */
-    glcm_tile present;      /* first pixels of the pairs that are not missing */
+    glcm_tile present;      /* the first pixels of all pairs of the picture that are not missing */
 } code_plane;
 
-/* Fills the codes. grey: levels of the view, nx in a row. */
+/* Fills the codes. grey: the levels of the view's pixels; nx: elements of a row of grey. */
 static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, const uint8_t *grey)
 {
     const pair_code missing = { 0, 0, 0 };
@@ -301,7 +305,7 @@ static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, c
 
             for (; x < c->present.x0 && x < c->x1; x++)
                 row[x - c->x0] = missing;
-            for (; x < end; x++) {
+            for (; x < end; x++) { /* a, b: the smaller and the larger level of the pair */
                 const uint32_t a = p[x] < q[x] ? p[x] : q[x], b = p[x] < q[x] ? q[x] : p[x];
 
                 row[x - c->x0] =
@@ -325,8 +329,8 @@ typedef struct kept_features {
     int64_t feature[KEPT_WINDOWS][GLCM_FEATURES];
 } kept_features;
 
-/* Adds the kept features to *stat and empties k. features: the set of those that were computed.
- * Returns the sum, modulo 2^64, of the features of the set `returned`. */
+/* Adds the kept features to *stat and empties k. features: the set of features that were computed.
+ * Returns the sum, modulo 2^64, of those in the set `returned`. */
 static uint64_t flush_kept(kept_features *k, uint32_t features, uint32_t returned, glcm_stat *stat)
 {
     glcm_stat s = { .windows = k->windows };
@@ -365,15 +369,15 @@ static uint64_t flush_kept(kept_features *k, uint32_t features, uint32_t returne
 
 /* --- one chunk ----------------------------------------------------------------------------- */
 
-/* The state of the work on a chunk. */
+/* The state of the work on a chunk; variables of this type are called u. */
 typedef struct chunk_work {
     const cpu_worker *worker;
     unsigned levels;
     const glcm_view *view;
     const uint8_t *roi; /* ROI of the slice, in the view's orientation */
     glcm_lens lens;
-    glcm_tile tile;   /* windows to compute: lines of the chunk's tile */
-    glcm_tile inside; /* windows without missing pairs */
+    glcm_tile tile;   /* the centres of the windows to compute: lines of the chunk's tile */
+    glcm_tile inside; /* the centres of the windows without missing pairs */
     code_plane plane;
     move right, left, down;
     sliding_window *window;
@@ -383,7 +387,7 @@ typedef struct chunk_work {
                              NULL unless `linear` is set and the lens is a rectangle */
     uint32_t computed;    /* set of the features that are computed */
     int64_t x, y;         /* centre of the window */
-    const pair_code *centre; /* its code */
+    const pair_code *centre; /* the centre's element of plane.codes; not used with `columns` */
     kept_features kept;      /* features that are not yet added to stat */
     glcm_stat *stat;
     glcm_more *more; /* NULL: no features beyond the 13 */
@@ -393,7 +397,8 @@ typedef struct chunk_work {
     float *maps[COOC_FEATURES]; /* for each feature its plane, or NULL */
 } chunk_work;
 
-/* Moves the window by m. codes: distance, in codes, from the old centre to the new one. */
+/* Moves the window by m. codes: the distance from the old centre to the new one, in elements of
+ * plane.codes. */
 static void move_by(chunk_work *u, const move *m, ptrdiff_t codes)
 {
     if (u->linear)
@@ -403,7 +408,7 @@ static void move_by(chunk_work *u, const move *m, ptrdiff_t codes)
     u->centre += codes;
 }
 
-/* Adds the pairs of row new_row of the codes to the sums of columns, and subtracts those of row
+/* Adds the pairs of row new_row of the codes to u->columns, and subtracts the pairs of row
  * *old_row, unless old_row is NULL. */
 static void update_columns(chunk_work *u, int64_t new_row, const int64_t *old_row)
 {
@@ -413,17 +418,17 @@ static void update_columns(chunk_work *u, int64_t new_row, const int64_t *old_ro
         p->codes + (old_row != NULL ? *old_row - p->y0 : 0) * p->stride;
 
     for (ptrdiff_t x = 0; x < p->stride; x++) {
-        const linear_sums more = pair_terms(&u->window->bins, &added[x]),
-                          less = pair_terms(&u->window->bins, &removed[x]);
+        const linear_sums enters = pair_terms(&u->window->bins, &added[x]),
+                          leaves = pair_terms(&u->window->bins, &removed[x]);
 
-        add_linear(&u->columns[x], &more);
+        add_linear(&u->columns[x], &enters);
         if (old_row != NULL)
-            subtract_linear(&u->columns[x], &less);
+            subtract_linear(&u->columns[x], &leaves);
     }
 }
 
-/* Does the same as slide_to by sums of columns, for a lens that is a rectangle. y must not be less
- * than u->y. */
+/* Does the same as slide_to, but adds and subtracts whole columns of the window (u->columns), for a
+ * lens that is a rectangle. y must not be less than u->y. */
 static void slide_by_columns(chunk_work *u, int64_t x, int64_t y)
 {
     const glcm_lens *const l = &u->lens;
@@ -459,7 +464,9 @@ static void slide_by_columns(chunk_work *u, int64_t x, int64_t y)
     set_linear(&u->window->s, &s);
 }
 
-/* Brings the window to (x, y): by sliding, or by counting all its pairs if that takes less time. */
+/* Moves the window to (x, y): slides it there, or counts all its pairs if that takes less time. A
+ * move by one pixel updates 2 n pairs (move.n). Counting adds lens.pairs pairs and clears the
+ * histograms, which takes as long as levels^2 / 64 pairs. */
 static void slide_to(chunk_work *u, int64_t x, int64_t y)
 {
     const code_plane *const p = &u->plane;
@@ -545,6 +552,7 @@ static uint64_t largest_entry(const chunk_work *u, uint32_t missing)
     uint64_t most = 0;
 
     for (unsigned b = 0; b < u->levels; b++, cell++) {
+        /* the pairs of two levels b, whose cell is the last one of row b */
         const uint64_t present = *(cell + b) / GLCM_DOUBLED - diagonal - (b == 0 ? missing : 0);
 
         for (unsigned a = 0; a < b; a++, cell++)
@@ -629,7 +637,7 @@ static void process_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
         x0++;
     while (x1 > x0 && !roi[x1 - 1])
         x1--;
-    back = u->started && u->x - x0 > x1 - 1 - u->x;
+    back = u->started && u->x - x0 > x1 - 1 - u->x; /* from right to left */
     for (int64_t i = 0; i < x1 - x0; i++) {
         const int64_t x = back ? x1 - 1 - i : x0 + i;
 
@@ -665,13 +673,13 @@ static bool next_lines(chunk_work *u, int64_t end)
     return t->y0 < t->y1;
 }
 
-/* Sets u->plane and u->inside, and allocates the codes of all windows of the tile. Returns false if
- * there is not enough memory. */
+/* Sets u->plane and u->inside, and allocates the codes of the pairs of all windows of the tile.
+ * Returns false if there is not enough memory. */
 static bool make_plane(chunk_work *u, scratch *s)
 {
     const glcm_lens *const l = &u->lens;
     glcm_tile *const b = &u->plane.present;
-    int lo = 0, hi = 0;
+    int lo = 0, hi = 0; /* least and greatest x of the lens */
     size_t size;
 
     for (int i = 0; i < l->rows; i++) {
@@ -698,6 +706,7 @@ static bool make_plane(chunk_work *u, scratch *s)
     return s->pairs != NULL;
 }
 
+/* Whether all rows of the lens have the same columns, and there is no row between them. */
 static bool is_rectangle(const glcm_lens *l)
 {
     bool same = true;
@@ -749,8 +758,8 @@ static tc_status slide_tile(chunk_work *u, const glcm_chunk *chunk, scratch *s)
         return TC_NO_MEMORY;
     fill_codes(&u->plane, u->view->nx, &u->lens,
                w->grey[u->lens.transposed] + chunk->level * (size_t)w->g.nx * w->g.ny);
-    moves_of(&u->lens, u->plane.stride, &u->right, &u->left);
-    move_down(&u->lens, u->plane.stride, &u->down);
+    set_moves(&u->lens, u->plane.stride, &u->right, &u->left);
+    set_move_down(&u->lens, u->plane.stride, &u->down);
     if (!make_columns(u, s))
         return TC_NO_MEMORY;
     u->started = false;
@@ -788,8 +797,8 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
 }
 
 /* If there are at most TABLES_LEVELS levels, the pairs of a ROI are counted in MOST_TABLES tables
- * in turn: with a single table, counting a pair that equals the previous pair would have to wait
- * until the previous count is stored. With more levels equal pairs follow each other less often,
+ * in turn: with a single table, if a pair has the same levels as the pair before it, the processor
+ * waits until the count is stored before it loads it again. With more levels this is less frequent,
  * and several tables would not fit in the cache. */
 enum {
     MOST_TABLES = 4,   /* number of tables for few levels */
@@ -805,6 +814,7 @@ static unsigned count_tables(unsigned levels)
 /* Counts the n pairs (p[i], q[i]). */
 static void count_run(const uint8_t *p, const uint8_t *q, size_t n, size_t levels, uint32_t *counts)
 {
+    /* the distance between two tables; 0: there is only one, and all four pointers are equal */
     const size_t table = count_tables((unsigned)levels) > 1 ? levels * levels : 0;
     uint32_t *const second = counts + table, *const third = second + table,
                     *const fourth = third + table;
@@ -832,6 +842,7 @@ static void count_rows(const cpu_worker *w, const glcm_chunk *chunk, int64_t y0,
     const bool all = w->params->roi == GLCM_ROI_ALL;
 
     for (int64_t y = y0; y < end; y++) {
+        /* p, q: indices of the first and the second pixel of the pair at x = 0 */
         const ptrdiff_t p = (ptrdiff_t)(y * nx), q = (ptrdiff_t)((y + o->dy) * nx + o->dx);
         const uint8_t *const first = w->roi[0] + p, *const second = w->roi[0] + q;
 
@@ -844,7 +855,7 @@ static void count_rows(const cpu_worker *w, const glcm_chunk *chunk, int64_t y0,
     }
 }
 
-/* The number of elements of all tables together. */
+/* The number of elements of all tables of counts together. */
 static size_t counts_size(unsigned levels)
 {
     return (size_t)count_tables(levels) * levels * levels;
@@ -938,8 +949,8 @@ static void run_chunk(void *user, unsigned thread, size_t part)
     glcm_stat_clear(&w->results[part]);
     if (more != NULL)
         glcm_more_clear(more);
-    if (w->params->window !=
-        GLCM_WHOLE_ROI) /* otherwise unused: not written, so that it takes no memory */
+    /* With GLCM_WHOLE_ROI the band sums are not used, nor written, so that they take no memory. */
+    if (w->params->window != GLCM_WHOLE_ROI)
         w->bands[part] = (glcm_bands){ { 0 } };
     status = w->params->window == GLCM_WHOLE_ROI
                  ? whole_chunk(w, &chunk, s, &w->results[part], more)
@@ -950,27 +961,27 @@ static void run_chunk(void *user, unsigned thread, size_t part)
 
 /* --- planes of a slice ----------------------------------------------------------------------- */
 
-/* Planes are transposed in squares of this side, in pixels; a part of the work is this many rows.
- */
-enum { TILE = 64 };
+/* Planes are transposed in squares of this side, in pixels. The pool loads this many rows at a
+ * time. */
+enum { SQUARE = 64 };
 
-/* Writes TILE rows of a plane, from y0 on, into the transposed plane. */
+/* Writes SQUARE rows of a plane, from y0 on, into the transposed plane. */
 static void transpose_rows(const uint8_t *in, size_t nx, size_t ny, size_t y0, uint8_t *out)
 {
-    for (size_t x0 = 0; x0 < nx; x0 += TILE)
-        for (size_t x = x0; x < x0 + TILE && x < nx; x++)
-            for (size_t y = y0; y < y0 + TILE && y < ny; y++)
+    for (size_t x0 = 0; x0 < nx; x0 += SQUARE)
+        for (size_t x = x0; x < x0 + SQUARE && x < nx; x++)
+            for (size_t y = y0; y < y0 + SQUARE && y < ny; y++)
                 out[x * ny + y] = in[y * nx + x];
 }
 
-/* For the pool: makes TILE rows of the planes of slice w->new_slice. */
+/* For the pool: makes SQUARE rows of the planes of slice w->new_slice. */
 static void load_rows(void *user, unsigned thread, size_t part)
 {
     const cpu_worker *const w = user;
     const size_t nx = w->g.nx, ny = w->g.ny, plane = nx * ny,
                  values = (size_t)1 << w->work->pixels->bits;
     const bool slides = w->params->window != GLCM_WHOLE_ROI;
-    const uint32_t y0 = (uint32_t)part * TILE, y1 = ny - y0 < TILE ? (uint32_t)ny : y0 + TILE;
+    const uint32_t y0 = (uint32_t)part * SQUARE, y1 = ny - y0 < SQUARE ? (uint32_t)ny : y0 + SQUARE;
 
     (void)thread;
     for (size_t i = 0; i < w->params->n_levels; i++) {
@@ -993,8 +1004,8 @@ static tc_status load_slice(cpu_worker *w, uint32_t slice, tc_err *err)
         return TC_OK;
     w->new_slice = slice;
     w->slice = UINT32_MAX;
-    return_if_error(
-        an_pool_run_polled(w->pool, load_rows, w, (w->g.ny + TILE - 1) / TILE, w->work->poll, err));
+    return_if_error(an_pool_run_polled(w->pool, load_rows, w, (w->g.ny + SQUARE - 1) / SQUARE,
+                                       w->work->poll, err));
     w->slice = slice;
     return TC_OK;
 }
@@ -1031,21 +1042,22 @@ static void cpu_close(void **worker)
     free(w);
 }
 
+/* Makes the quantiser and allocates the planes. */
 static tc_status make_planes(cpu_worker *w, tc_err *err)
 {
     const size_t plane = (size_t)w->g.nx * w->g.ny;
-    const int turns = w->params->window == GLCM_WHOLE_ROI ? 1 : 2;
+    const int orientations = w->params->window == GLCM_WHOLE_ROI ? 1 : 2;
 
     w->quantiser = glcm_quantiser(&w->g, w->work->pixels->bits);
     if (w->quantiser == NULL)
         return tc_no_memory(err, "glcm");
-    for (int i = 0; i < turns; i++) {
+    for (int i = 0; i < orientations; i++) {
         w->grey[i] = os_zeroed(plane * w->params->n_levels);
         w->roi[i] = os_zeroed(plane);
         if (w->grey[i] == NULL || w->roi[i] == NULL)
             return tc_no_memory(err, "glcm");
     }
-    if (turns == 1)
+    if (orientations == 1)
         return TC_OK;
     /* Touches the pages of the transposed planes under work->poll, since the first rows that are
      * transposed would touch them all at once. */
@@ -1053,6 +1065,7 @@ static tc_status make_planes(cpu_worker *w, tc_err *err)
     return tc_clear(w->roi[1], plane, w->work->poll, err);
 }
 
+/* Allocates the memory of the threads. Returns false if there is not enough. */
 static bool make_scratch(cpu_worker *w, unsigned threads)
 {
     w->scratch = calloc(threads, sizeof *w->scratch);
@@ -1060,6 +1073,7 @@ static bool make_scratch(cpu_worker *w, unsigned threads)
         return false;
     for (unsigned i = 0; i < threads; i++) {
         if (w->params->window == GLCM_WHOLE_ROI) {
+            /* one table of MAX_L levels, or MOST_TABLES tables of TABLES_LEVELS levels */
             w->scratch[i].counts = malloc((size_t)MAX_L * MAX_L * sizeof(uint32_t));
             w->scratch[i].logs = tc_log2s_create();
             if (w->scratch[i].counts == NULL || w->scratch[i].logs == NULL)
@@ -1100,7 +1114,8 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return status;
 }
 
-/* The greatest number of chunks that the step after `done` chunks may do. All are of one slice. */
+/* The greatest number of chunks that the next step may do, after `done` chunks. A step does only
+ * chunks of one slice. */
 static uint64_t step_chunks(const cpu_worker *w, uint64_t done)
 {
     const uint64_t per_slice = w->g.chunks / w->g.nz;

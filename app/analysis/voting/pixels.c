@@ -11,23 +11,23 @@
 #include "app/analysis/voting/voting.h"
 #include "app/base/random.h"
 
-/* All in quarters of the radius. */
+/* Lengths, in quarters of the radius. A tile is a box of pixels. */
 enum {
     LEAST_SIDE = 8, /* least side of a tile */
     MOST_SIDE = 20, /* greatest side of a tile */
     MARGIN = 10     /* margin around a tile */
 };
-/* The numbers of tiles, not counting those that check_tiles adds until one has a point of the
+/* The number of tiles, not counting those that check_tiles adds until a tile has a point of the
  * result. */
 enum {
-    LEAST_TILES = 2, /* one at an edge, one at many points */
-    MOST_TILES = 12
+    LEAST_TILES = 2, /* the least number: one at an edge, one at many points */
+    MOST_TILES = 12  /* the greatest number */
 };
-/* If a tile is at most SHARE of the item, three more are around points that are in different thirds
- * of the rows, and in different thirds of the columns: so made-up points in a third of the picture
- * are found. */
+/* If a tile is at most SHARE of the item, three more tiles are around points that are in different
+ * thirds of the rows, and in different thirds of the columns, so that made-up points that fill one
+ * third of the picture are found. */
 enum {
-    STRATA = 3,
+    STRATA = 3,        /* number of parts of the rows, and of the columns, called strata */
     STRATUM_DRAWS = 64 /* random points from which the one for a stratum is taken */
 };
 /* The least side, in quarters of the radius, of the first tile. It is placed around an edge, and is
@@ -39,34 +39,34 @@ enum {
     LEAST_EDGES = 256, /* ... but at least this many ... */
     MOST_EDGES = 4096  /* ... and at most this many */
 };
-/* The greatest number of comparisons of a place with a point, for all of these places together:
- * about a second. */
+/* The greatest number of comparisons of a place with a point, for all of the random places of a
+ * tile together: they take about a second. */
 enum { MOST_COMPARED = 1 << 27 };
 /* Each later tile at an edge is chosen from this many times fewer places. */
 enum { FEWER_EDGES = 4 };
-/* The number of random points around which the contrast of cells is estimated, or is compared. */
+/* The number of random points that contrast_of_points averages, and that choose_faint compares. */
 enum { AROUND_POINTS = 64 };
 /* The number of random points that the second tile is chosen from. */
 enum { CROWDS = 16 };
 /* The least distance of the first tile's place from all points of the result, in radii. */
 static const double AWAY = 1.5;
-/* A place that is farther than this many radii from all points is not preferred to one at this
- * distance. */
+/* A place that is farther than this many radii from all points is treated as being at this distance
+ * from the nearest point. */
 static const double FAR = 6;
-/* The share of the item, margins included, that is computed again, unless one tile of the least
- * side is more. */
+/* The share of the item that the tiles, margins included, are to have together. If one tile of the
+ * least side is more than this, the tiles have more. */
 static const double SHARE = 0.025;
 /* If one tile of the least side, with its margin, is more than this share of the item, there are no
  * tiles (TC_NO_MATCH). */
 static const double MOST_SHARE = 0.5;
-/* Tiles at edges and around points take this many times as long as others
- * (tests/bench/looks.py units). */
+/* Computing tiles at edges and around points takes this many times as long as computing other parts
+ * of an item of the same size (measured by tests/bench/looks.py units). */
 static const double CROWDED = 1.8;
-/* Coordinates of the same point differ by less than this, in pixels, from rounding. */
+/* Two coordinates that differ by less than this, in pixels, are the same except for rounding. */
 static const double NEAR = 1e-6;
-/* Threshold "auto": the sum of the scores of the peaks in the tiles that are no points of the
- * result may be too small by chance: the picture may have ROUGHLY times as many, in proportion, and
- * the tiles FEW_PEAKS more. */
+/* For the threshold "auto", the sum of the scores of all peaks of the picture that are no points of
+ * the result is estimated from the tiles. As the estimate may be too small by chance, it is
+ * multiplied by ROUGHLY, after adding FEW_PEAKS peaks to the tiles (judge_threshold). */
 static const double ROUGHLY = 2, FEW_PEAKS = 4;
 
 /* --- tiles ----------------------------------------------------------------------------------- */
@@ -77,7 +77,7 @@ typedef struct tile {
     double lo[3], hi[3];       /* the tile's points, without the margin: lo <= point < hi */
 } tile;
 
-/* Pixels along an axis for this many quarters of the radius. */
+/* A length along an axis, in pixels. quarters: the length in quarters of the radius. */
 static uint32_t length_of(const voting_scheme *s, int axis, uint32_t quarters)
 {
     return (uint32_t)(s->shape.reach[axis] + 1) * quarters / 4;
@@ -110,8 +110,8 @@ static uint32_t choose_side(const voting_scheme *s)
     return side;
 }
 
-/* The number of tiles that are SHARE of the item, but at least LEAST_TILES, with those in the
- * strata if one tile is not more than SHARE, and at most MOST_TILES. */
+/* The number of tiles: as many as are SHARE of the item together, but at least LEAST_TILES, plus
+ * STRATA if one tile is not more than SHARE, and at most MOST_TILES. */
 static size_t count_tiles(const voting_scheme *s)
 {
     const double wanted = SHARE / share_of_tile(s, choose_side(s));
@@ -120,8 +120,8 @@ static size_t count_tiles(const voting_scheme *s)
     return wanted < (double)least ? least : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
-/* The tile around a place; quarters: its side, in quarters of the radius. If its margin reaches the
- * item's border, the tile does, too. */
+/* Returns the tile around a pixel, `place`. quarters: the tile's side, in quarters of the radius.
+ * If the margin reaches the item's border, the tile is extended to the border, too. */
 static tile tile_at(const voting_scheme *s, uint32_t quarters, const uint32_t place[3])
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
@@ -151,8 +151,8 @@ static bool is_in(const tile *t, const double at[3])
     return true;
 }
 
-/* Sets *sum to the sum of the scores of all peaks, whatever their scores, in tile t without its
- * margin. part: the tile with its margin, the votes of which are in `state`. */
+/* Sets *sum to the sum of the scores of all peaks, also those below the threshold, in tile t
+ * without its margin. part: the tile with its margin, as an item, whose final state is `state`. */
 static tc_status sum_scores(const an_work *part, const voting_scheme *s, const void *state,
                             const tile *t, double *sum, tc_err *err)
 {
@@ -176,9 +176,9 @@ static tc_status sum_scores(const an_work *part, const voting_scheme *s, const v
     return status;
 }
 
-/* Finds the points with scores of at least `least` in a tile and its margin. s: the scheme of the
- * item. Coordinates are those of the item. Sets *sum as sum_scores does, unless sum is
- * NULL. */
+/* Computes a tile with its margin again, and sets *found to its points with scores of at least
+ * `least`, in coordinates of the item. s: the scheme of the item. Unless sum is NULL, sets *sum as
+ * sum_scores does. */
 static tc_status compute_tile(const an_work *work, const voting_scheme *s, const tile *t,
                               double least, voting_peaks *found, double *sum, tc_err *err)
 {
@@ -217,7 +217,7 @@ static tc_status compute_tile(const an_work *work, const voting_scheme *s, const
 
 /* --- points ---------------------------------------------------------------------------------- */
 
-/* Reads the points of the result. */
+/* Sets *peaks to the points of the result, sorted as there: the highest score comes first. */
 static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_err *err)
 {
     const wu_out_array *const point = wu_output_find(out, "point");
@@ -235,9 +235,10 @@ static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_er
     return TC_OK;
 }
 
-/* An upper bound of the threshold. For "auto" it follows from the points, although the threshold
- * depends on all peaks: among all peaks it takes at least as many, best first, to make up half of
- * the sum of scores as among the points alone. */
+/* Returns an upper bound of the threshold. For "auto" (voting_apply_threshold) the threshold
+ * depends on all peaks, of which only the points are known; but to reach half of the sum of all
+ * scores takes at least as many of the best peaks as to reach half of the sum of the points'
+ * scores. */
 static double greatest_threshold(const voting_params *p, const voting_peaks *points)
 {
     uint64_t sum = 0, part = 0;
@@ -252,15 +253,15 @@ static double greatest_threshold(const voting_params *p, const voting_peaks *poi
     return fmin(ceil(0.3 * points->list[middle].score), points->list[points->n - 1].score);
 }
 
-/* Judges the lowest score of the result's points, from which a threshold "auto" follows that is at
- * most this score: at least half of the sum of the scores of all peaks must be of those with at
- * most 10/3 of the lowest score. all, claimed: sums over the tiles of the scores of all peaks, and
- * of the points. */
+/* Judges whether the lowest score of the result's points can be above the threshold "auto", which
+ * is 3/10 of the score at which the best peaks reach half of the sum of all scores: peaks with more
+ * than 10/3 of the lowest score must not have more than half of that sum. all: sum of the scores of
+ * all peaks in the tiles; claimed: the same of the result's points. */
 static tc_status judge_threshold(const voting_peaks *points, double all, double claimed,
                                  tc_err *err)
 {
     const uint64_t lowest = points->list[points->n - 1].score;
-    double sum = 0, high = 0; /* of the points' scores; of those above 10/3 of the lowest */
+    double sum = 0, high = 0; /* sum of the points' scores; of those above 10/3 of the lowest */
 
     for (size_t i = 0; i < points->n; i++) {
         const uint64_t score = points->list[i].score;
@@ -268,6 +269,7 @@ static tc_status judge_threshold(const voting_peaks *points, double all, double 
         sum += (double)score;
         high += 3 * score > 10 * lowest ? (double)score : 0;
     }
+    /* estimated sum of the scores of the picture's other peaks */
     const double rest =
         sum * (ROUGHLY * fmax(all - claimed, 0) + FEW_PEAKS * (double)lowest) / claimed;
 
@@ -277,11 +279,13 @@ static tc_status judge_threshold(const voting_peaks *points, double all, double 
                          (unsigned long long)lowest);
 }
 
-/* Numbers of points, without margins, in all tiles. */
+/* What was found in all tiles together, without their margins. */
 typedef struct evidence {
-    size_t claimed, found, same; /* points of the result; points computed again; points that are the
-                                    same in both, with the same score */
-    double scores, all_scores;   /* sums of scores: of the points of the result; of all peaks */
+    size_t claimed; /* number of points of the result */
+    size_t found;   /* number of points that were computed again */
+    size_t same;    /* number of points of the result that were found again with the same score */
+    double scores;  /* sum of the scores of the points of the result */
+    double all_scores; /* sum of the scores of all peaks that were computed again */
 } evidence;
 
 static bool is_same(const voting_peak *a, const voting_peak *b)
@@ -328,9 +332,9 @@ static double distance_to_points(const voting_scheme *s, const voting_peaks *poi
     return sqrt(least);
 }
 
-/* The difference between the mean grey values of the two halves of a box, along the axis for which
- * it is greatest. The box reaches a quarter of the radius from a place on all sides. Single bright
- * pixels hardly change the means. */
+/* The contrast at a place: the difference between the mean grey values of the two halves of a box
+ * around it, divided along the axis that gives the greatest difference. The box reaches a quarter
+ * of the radius to all sides. Single bright pixels hardly change the means. */
 static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uint32_t place[3])
 {
     const uint32_t length[3] = { px->nz, px->ny, px->nx };
@@ -369,7 +373,7 @@ static void pixel_of(const voting_scheme *s, const voting_peak *point, uint32_t 
         place[k] = smaller((uint32_t)(point->point[k] + 0.5), length[k] - 1);
 }
 
-/* Sets place to a random pixel (any_pixel), or to that of a random point. */
+/* Sets place to a random pixel if any_pixel is set, else to the pixel of a random point. */
 static void choose_place(const voting_scheme *s, const voting_peaks *points, bool any_pixel,
                          uint64_t *random, uint32_t place[3])
 {
@@ -409,10 +413,10 @@ static double contrast_of_points(const an_work *work, const voting_scheme *s,
     return sum > 0 ? squares / sum : 0;
 }
 
-/* Chooses, from one in `divisor` of the usual number of random places, one with much contrast that
- * is far from all points. If the result was not computed from the pixels, the cell with that edge
- * probably has no point in it. Contrast above that around points is not preferred, as it may be
- * that of other structures than cells. */
+/* Sets place to an edge far from all points: the best of some random places, by contrast times
+ * distance to the nearest point. If the result was not computed from the pixels, the cell with this
+ * edge probably has no point in the result. Contrast above that around points counts no more, as it
+ * may be that of other structures than cells. divisor: divides the number of random places. */
 static void choose_edge(const an_work *work, const voting_scheme *s, const voting_peaks *points,
                         size_t divisor, uint64_t *random, uint32_t place[3])
 {
@@ -422,7 +426,7 @@ static void choose_edge(const an_work *work, const voting_scheme *s, const votin
                                                : share,
                  bound = MOST_COMPARED / points->n, n = wanted < bound ? wanted : bound;
     const double enough = contrast_of_points(work, s, points, random);
-    double most = 0;
+    double most = 0; /* contrast times distance, in radii, of the best place so far */
 
     choose_place(s, points, true, random, place);
     for (size_t i = 0; i < n / divisor && most < FAR * enough; i++) {
@@ -441,7 +445,8 @@ static void choose_edge(const an_work *work, const voting_scheme *s, const votin
     }
 }
 
-/* Chooses, of random points, the one with the most others in a tile around it. */
+/* Sets place to the one of CROWDS random points that has the most other points in a tile around it.
+ */
 static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uint32_t side,
                          uint64_t *random, uint32_t place[3])
 {
@@ -463,8 +468,8 @@ static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uin
     }
 }
 
-/* The sum of the contrasts (contrast_at) at the places that are a radius from a point along an
- * axis. */
+/* The sum of the contrasts (contrast_at) at the six places that are a radius from a point, in both
+ * directions along each axis. */
 static double contrast_around(const an_work *work, const voting_scheme *s, const voting_peak *point)
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
@@ -483,8 +488,8 @@ static double contrast_around(const an_work *work, const voting_scheme *s, const
     return sum;
 }
 
-/* Chooses, of random points, the one with the least contrast around it for its score: it may be
- * made up. */
+/* Sets place to the one of AROUND_POINTS random points that has the least ratio of the contrast
+ * around it to its score, as this point may be made up. */
 static void choose_faint(const an_work *work, const voting_scheme *s, const voting_peaks *points,
                          uint64_t *random, uint32_t place[3])
 {
@@ -502,15 +507,15 @@ static void choose_faint(const an_work *work, const voting_scheme *s, const voti
     }
 }
 
-/* Chooses a random point in one of STRATA x STRATA equal parts of the picture. If none of
- * STRATUM_DRAWS random points is in that part, sets place to a random pixel of it. */
+/* Sets place to a random point in one of STRATA x STRATA equal parts of the picture. If none of
+ * STRATUM_DRAWS random points is in that part, sets place to a random pixel of the part. */
 static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points, unsigned row,
                               unsigned column, uint64_t *random, uint32_t place[3])
 {
     const uint32_t y0 = s->ny * row / STRATA, x0 = s->nx * column / STRATA;
     uint32_t y1 = s->ny * (row + 1) / STRATA, x1 = s->nx * (column + 1) / STRATA;
 
-    /* In a picture of fewer than STRATA rows or columns, a part has at least one all the same. */
+    /* Gives each part at least one row and column, even if the picture has fewer than STRATA. */
     y1 = y1 > y0 ? y1 : y0 + 1;
     x1 = x1 > x0 ? x1 : x0 + 1;
 
@@ -524,8 +529,9 @@ static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points
     place[2] = x0 + (uint32_t)tc_random_below(x1 - x0, random);
 }
 
-/* Sets place to the centre of tile k of check_tiles. shift, step: the strata's columns are
- * (shift + step * row) % STRATA. */
+/* Sets place to the centre of tile k of check_tiles, which lists the kinds of tiles. shift, step:
+ * the tile in stratum `row` of the rows is in stratum (shift + step * row) % STRATA of the columns.
+ */
 static void choose_tile(const an_work *work, const voting_scheme *s, const voting_peaks *points,
                         size_t k, unsigned shift, unsigned step, uint64_t *random,
                         uint32_t place[3])
@@ -547,11 +553,11 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
         choose_place(s, points, true, random, place);
 }
 
-/* Computes tiles again and compares their points. The first tile is at an edge far from all points,
- * the second one around many points, three are in the strata, and of the others every second one is
- * at an edge, where missing points may be found, and the rest are by turns around faint points and
- * at random places. If no tile has a point of the result, tiles around points are added until one
- * has. */
+/* Computes tiles again and compares their points. Tile 0 is at an edge far from all points, tile 1
+ * around many points, and the next STRATA tiles are in the strata. Of the further tiles, every
+ * second one is at an edge, where points may be missing; the rest are alternately around faint
+ * points and at random places. If no tile has a point of the result, tiles around points are added
+ * until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {

@@ -1,9 +1,10 @@
 /*
  * voting: suggests parameters from sample pictures. It uses the parameters that the analysis
- * cellcount suggests, and the regions that cellcount finds with them. radius: 1.25 times the radius
- * of a disc with the median area of the regions, as `radius` should be the radius of the larger
- * cells; cells are also found with 0.8 to 1.4 times that radius. The median region is about as
- * large as a cell even if some cells touch.
+ * cellcount suggests, and the regions that cellcount finds with them.
+ *
+ * radius: 1.25 times the radius of a disc with the median area of the regions, as `radius` should
+ * be the radius of the larger cells; cells are also found with 0.8 to 1.4 times that radius. The
+ * median region is about as large as a cell even if some cells touch.
  *
  * polarity: as cellcount suggests.
  *

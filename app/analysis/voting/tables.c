@@ -1,4 +1,5 @@
-/ * voting: makes the tables of directions and cones. A voter is a pixel that votes for the pixels in
+/*
+ * voting: makes the tables of directions and cones. A voter is a pixel that votes for the pixels in
  * a cone in front of it, whose axis has one of many fixed directions. In each row of pixels around
  * the voter a cone covers an interval, called a span. Axes are in the order z, y, x.
  */

@@ -152,9 +152,9 @@ typedef struct voting_tables {
                                 in dirs */
     uint16_t *dir_of_offset; /* [2 reach_z + 1][2 reach_y + 1][2 reach_x + 1]: index of the
                                 direction of an offset in pixels; 0 for the offset 0 */
-    int8_t
-        *ends; /* [2 reach_z + 1][2 reach_y + 1]: for each row around the voter, the end e: the ball
-                  contains the pixels from -e to e, relative to the voter; -1 if it contains none */
+    /* [2 reach_z + 1][2 reach_y + 1]: for each row around the voter, the end e: the ball contains
+     * the row's pixels from -e to e, relative to the voter; -1 if it contains none. */
+    int8_t *ends;
     voting_span *spans; /* the span of each cone in each row: see voting_spans_at */
     voting_span *rows;  /* [2 reach_z + 1][n_dirs]: first and last row with a span */
     int round;          /* the round that spans and rows are made for; -1: none yet */
