@@ -14,6 +14,7 @@
 
 /* --- words ----------------------------------------------------------------------------------- */
 
+/* Appends formatted text to t, cut off where t is full. */
 TC_FORMAT(2, 3)
 static void add_text(an_text *t, const char *format, ...)
 {
@@ -49,6 +50,7 @@ static void add_choices(an_text *t, const char *const *choices, unsigned bits, c
         if ((bits >> i & 1) == 0)
             continue;
         if (!first)
+            /* bits >> i is 1 at the last bit that is set */
             add_text(t, "%s", choices[i + 1] == NULL || bits >> i == 1 ? last : ", ");
         first = false;
         add_text(t, is_word(choices[i], &number) ? "\"%s\"" : "%s", choices[i]);
@@ -98,7 +100,7 @@ an_text an_condition_in_words(const an_param *p, const an_param *keys)
     return t;
 }
 
-/* A value in a form that is short and printable, for messages. */
+/* Describes a value in a short and printable form, for messages. */
 static an_text describe_value(const json_t *value)
 {
     an_text t = { "" };
@@ -149,7 +151,8 @@ json_t *an_json_of(const char *text)
     return word ? json_string(text) : wu_json_load(text, strlen(text), JSON_DECODE_ANY, NULL);
 }
 
-/* Whether a value is a choice. An integer choice matches only an integer; 45.0 also matches 45. */
+/* Whether a value matches a choice. A choice "45" matches only the integer 45; a choice "45.0"
+ * matches the integer and the real number. */
 static bool matches_choice(const json_t *value, const char *choice)
 {
     double number;
@@ -162,6 +165,7 @@ static bool matches_choice(const json_t *value, const char *choice)
            json_number_value(value) == number;
 }
 
+/* Returns the index of the choice that a value matches, or -1. */
 static int index_of(const char *const *choices, const json_t *value)
 {
     for (int i = 0; choices != NULL && choices[i] != NULL; i++)
@@ -180,7 +184,9 @@ static bool is_integer_size(size_t size)
     return size == sizeof(int32_t) || size == sizeof(int64_t);
 }
 
-/* Returns what is wrong with an entry of a table of parameters, or NULL if it is valid. */
+/* Returns text that says what is wrong with an entry of a table of parameters, or NULL if it is
+ * valid.
+ */
 static const char *param_fault(const an_param *p)
 {
     const size_t size = p->field.size;
@@ -237,7 +243,8 @@ static bool in_bounds(const an_param *p, const json_t *value)
     return number >= p->min && number <= p->max && (!p->above_min || (float)number > (float)p->min);
 }
 
-/* Stores an integer in a field, according to the field's size; 0 means that there is no field. */
+/* Stores an integer in a field, as the type of the field's size. If the size is 0, there is no
+ * field, and nothing is stored. */
 static void store_value(an_field field, void *base, int64_t value)
 {
     void *const target = (char *)base + field.offset;
@@ -332,8 +339,7 @@ static double number_of(const json_t *value)
 
 /* Reads the value of a key into the struct at `base`. out: if the value is an object or a list of
  * objects, the empty JSON object or list that receives its complete content for the result; else
- * unused. path: the path of the key, for
- * messages. */
+ * unused. path: the path of the key, for messages. */
 static tc_status read_value(const an_param *p, const json_t *value, void *base, json_t *out,
                             const char *path, tc_err *err)
 {
@@ -371,9 +377,9 @@ static tc_status read_value(const an_param *p, const json_t *value, void *base, 
     return good ? TC_OK : refuse_value(p, value, path, err);
 }
 
-/* The value that the result records. For an object or a list of objects, it is an empty one, which
- * read_value fills. For a parameter of real numbers it is a real number, even if an integer was
- * given (45.0 for 45). */
+/* Returns the value that the result records: for an object or a list of objects, an empty object or
+ * list, which read_value fills; for a parameter of real numbers, a real number, even if an integer
+ * was given (45.0 for 45); else the value itself. */
 static json_t *recorded_value(const an_param *p, json_t *value)
 {
     const bool real =

@@ -25,9 +25,10 @@ void ws_list_drop(ws_list *list)
 
 /* --- neighbours ------------------------------------------------------------------------------ */
 
-/* The steps from a pixel to its neighbours, in raster order. */
+/* The steps from a pixel to its neighbours, in raster order; variables of this type are called w.
+ */
 typedef struct steps {
-    int n, before; /* number of steps; number of those that lead to earlier pixels */
+    int n, before; /* number of steps; number of steps to pixels earlier in raster order */
     int8_t dx[MOST_STEPS], dy[MOST_STEPS], dz[MOST_STEPS];
     ptrdiff_t offset[MOST_STEPS]; /* index of the neighbour minus index of the pixel */
 } steps;
@@ -78,7 +79,7 @@ static bool is_inner_row(const ws_shape *s, position_xyz position)
 
 /* --- uphill ---------------------------------------------------------------------------------- */
 
-/* Like ws_highest, for a pixel whose neighbours are all in the picture. */
+/* Does the same as ws_highest, for a pixel i whose neighbours are all in the picture. */
 static inline size_t highest_around(const uint32_t *height, size_t i, const steps *w, bool plateaus)
 {
     uint32_t most = height[i];
@@ -130,6 +131,7 @@ static void ascend_rows(const ws_map *m, size_t row0, size_t row1)
 
 /* --- plateaus -------------------------------------------------------------------------------- */
 
+/* Appends pixel i to list->pixels. */
 static void add_pixel(ws_list *list, size_t i)
 {
     int32_t *const pixels =
@@ -143,8 +145,8 @@ static void add_pixel(ws_list *list, size_t i)
     list->pixels[list->n_pixels++] = (int32_t)i;
 }
 
-/* Does WS_EDGES for rows [row0, row1): collects the pixels of plateaus with a neighbour of equal
- * height whose direction is known. */
+/* Does WS_EDGES for rows [row0, row1): collects the pixels of plateaus that have a neighbour of
+ * equal height for which `up` is known. */
 static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 {
     const ws_shape *const s = &m->shape;
@@ -172,8 +174,10 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
     }
 }
 
-/* Goes one step further into plateaus: from the pixels of list `from`, whose direction is known, to
- * their neighbours, which are added to list `to`. */
+/* Goes one step further into plateaus: from the pixels of list `from`, for which `up` is known, to
+ * their neighbours of equal height, which are added to list `to`. A neighbour's preliminary value
+ * of `up` becomes pixel i, unless it leads to an earlier pixel or is final: both are values of at
+ * least WS_PENDING(i). */
 static tc_status enter_plateaus(const ws_map *m, const steps *w, const ws_list *from, ws_list *to,
                                 const tc_poll *poll, tc_err *err)
 {
@@ -199,7 +203,7 @@ static tc_status enter_plateaus(const ws_map *m, const steps *w, const ws_list *
     return TC_OK;
 }
 
-/* Makes the preliminary values of these pixels final. */
+/* Makes the preliminary values of `up` of these pixels final: WS_PENDING is its own inverse. */
 static tc_status settle_pixels(const ws_map *m, const ws_list *list, const tc_poll *poll,
                                tc_err *err)
 {
@@ -324,7 +328,7 @@ static void top_rows(const ws_map *m, size_t row0, size_t row1)
 static void add_saddle(ws_list *list, int32_t a, int32_t b, uint32_t height)
 {
     const int32_t lo = a < b ? a : b, hi = a < b ? b : a;
-    const uint32_t hash =
+    const uint32_t hash = /* by multiplication with odd constants */
         ((uint32_t)lo * 2654435769u ^ (uint32_t)hi * 2246822519u) >> (32 - RECENT_BITS);
     const uint32_t index = list->recent[hash];
     ws_saddle *saddles;
@@ -344,7 +348,8 @@ static void add_saddle(ws_list *list, int32_t a, int32_t b, uint32_t height)
     list->saddles[list->n++] = (ws_saddle){ lo, hi, height };
 }
 
-/* Compares two saddles for sorting: by their maxima, then the higher one first. */
+/* Compares two saddles for sorting: by their maxima; of the same maxima, the higher saddle comes
+ * first. */
 static int by_pair(const void *va, const void *vb)
 {
     const ws_saddle *const a = va, *const b = vb;
@@ -356,8 +361,8 @@ static int by_pair(const void *va, const void *vb)
     return a->height != b->height ? (a->height > b->height ? -1 : 1) : 0;
 }
 
-/* A key for sorting saddles: the highest ones come first. */
-static uint32_t depth_of(const void *saddle)
+/* A key for sorting saddles in ascending order of keys: the highest saddles come first. */
+static uint32_t height_key(const void *saddle)
 {
     return ~((const ws_saddle *)saddle)->height;
 }
@@ -375,8 +380,8 @@ static void keep_highest(ws_list *p, size_t from)
     p->n = n;
 }
 
-/* Whether this saddle cannot join the maxima a and b. Then it cannot join them either after they
- * were joined with other maxima, as those are higher. */
+/* Whether a saddle of this height cannot join the maxima a and b. Then it cannot join them later
+ * either: they can only be joined with higher maxima, and m->is_separate is monotonic. */
 static bool is_separate(const ws_map *m, int32_t a, int32_t b, uint32_t saddle)
 {
     return m->is_separate(m->rule, m->height[a] < m->height[b] ? m->height[a] : m->height[b],
@@ -394,14 +399,14 @@ static void saddles_of_row(const ws_map *m, const steps *w, size_t row, ws_list 
     for (position.x = 0; position.x < s->nx; position.x++) {
         const size_t i = row * nx + (size_t)position.x;
         const int32_t maximum = m->up[i];
-        const bool whole = inner && position.x > 0 && position.x + 1 < s->nx;
+        const bool is_inner = inner && position.x > 0 && position.x + 1 < s->nx;
 
         if (maximum < 0)
             continue;
         for (int k = w->before; k < w->n; k++) {
             const ptrdiff_t neighbour = (ptrdiff_t)i + w->offset[k];
 
-            if (!whole && !step_is_within(s, w, position, k))
+            if (!is_inner && !step_is_within(s, w, position, k))
                 continue;
             if (m->up[neighbour] != maximum && m->up[neighbour] >= 0) {
                 const uint32_t saddle =
@@ -428,13 +433,13 @@ static void saddle_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list
     }
     for (size_t row = row0; row < row1; row++)
         saddles_of_row(m, &w, row, list);
-    /* Keeps one saddle for each pair. */
+    /* Keeps one saddle for each pair of maxima. */
     if (list->n > before)
         qsort(list->saddles + before, list->n - before, sizeof *list->saddles, by_pair);
     keep_highest(list, before);
 }
 
-/* Moves the saddles of all lists to one. */
+/* Moves the saddles of all lists to the empty list `gathered`. */
 static tc_status gather_saddles(ws_list *lists, size_t n_lists, ws_list *gathered,
                                 const tc_poll *poll, tc_err *err)
 {
@@ -489,7 +494,7 @@ static tc_status join_maxima(const ws_map *m, const ws_list *saddles, const tc_p
     return TC_OK;
 }
 
-/* Completes WS_SADDLES: joins maxima. */
+/* Completes WS_SADDLES: sorts the saddles of all lists, and joins maxima at them. */
 static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, const tc_poll *poll,
                             tc_err *err)
 {
@@ -499,7 +504,7 @@ static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, con
     /* If a pair of maxima has several saddles, the lower ones have no effect: if m->is_separate is
      * true at the highest saddle, it is also true at a lower one. */
     return_if_error(
-        tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, depth_of, by_pair, poll, err));
+        tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, height_key, by_pair, poll, err));
     return join_maxima(m, &all, poll, err);
 }
 

@@ -19,7 +19,7 @@ static u128 join_halves(uint64_t lo, uint64_t hi)
     return (u128)hi << 64 | lo;
 }
 
-/* Adds the features of one window. */
+/* Adds the features of one window to the statistics. */
 static void add_window(glcm_stat *stat, const int64_t feature[GLCM_FEATURES])
 {
     stat->windows++;
@@ -50,10 +50,10 @@ void glcm_bands_merge(glcm_bands *bands, const glcm_bands *other)
 
 void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE])
 {
-    double plain[COOC_FEATURES];
+    double all[COOC_FEATURES];
 
-    cooc_features(sums, NULL, levels, ~0u, plain);
-    glcm_more_fixed(plain, levels, feature);
+    cooc_features(sums, NULL, levels, ~0u, all); /* NULL: without the features with logarithms */
+    glcm_more_fixed(all, levels, feature);
 }
 
 void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE])
@@ -125,7 +125,8 @@ static void window_statistics(const statistics *s, size_t entry, unsigned featur
                                               : &s->more[entry].feature[feature - GLCM_FEATURES];
     const int shift =
         is_haralick ? 0 : 32 - glcm_fraction_bits(feature, s->p->levels[entry / s->p->n_offsets]);
-    const double unit = (double)((int64_t)1 << shift); /* the feature's unit in units of 2^-32 */
+    const double unit =
+        (double)((int64_t)1 << shift); /* the feature's unit, as a multiple of 2^-32 */
 
     for (int i = 0; i < GLCM_MOMENTS; i++)
         out[i] = NAN;
@@ -199,7 +200,8 @@ static void fill_offset_features(const statistics *s, double *row)
 }
 
 /* Declares the array features, which has a column for each number of levels, distance, feature and
- * statistic, named for example glcm_L64_d03_contrast_mean. */
+ * statistic, named for example glcm_L64_d03_contrast_mean. The fields without names in this and the
+ * next declaration are name, dtype, role, table and title. */
 static wu_declared declare_features(const glcm_params *p)
 {
     return (wu_declared){ "features",
@@ -305,7 +307,7 @@ static uint32_t level_of(uint32_t grey, uint32_t lo, uint32_t hi, uint32_t level
     return (uint32_t)((uint64_t)(clamped - lo) * levels / ((uint64_t)hi - lo + 1));
 }
 
-/* Notes that the item's grey values use a quarter of the levels or fewer, which leaves little
+/* Writes a note if the item's grey values use a quarter of the levels or fewer, which leaves little
  * texture. */
 bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text,
                       size_t size)
@@ -332,15 +334,16 @@ bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *
     return true;
 }
 
-/* Notes that all pixels have the same level: every matrix has one element that is not 0, and it is
- * the same one in all windows. */
+/* Writes a note if all pixels have the same level. Then every matrix has only one element that is
+ * not 0 (asm is 1), and it is the same element in all windows (equal sum averages). */
 bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                       size_t size)
 {
     const glcm_params *const p = params;
     const double *feature = wu_output_data(out, "features");
     const uint32_t wanted = 1u << GLCM_ASM | 1u << GLCM_SUM_AVERAGE;
-    const size_t average = (size_t)__builtin_popcount(p->features & ((1u << GLCM_SUM_AVERAGE) - 1));
+    const size_t average_index =
+        (size_t)__builtin_popcount(p->features & ((1u << GLCM_SUM_AVERAGE) - 1));
     bool any = false;
 
     (void)item;
@@ -348,7 +351,7 @@ bool glcm_note_result(const void *params, const wu_item *item, const wu_output *
         return false;
     for (size_t i = 0; i < p->n_levels * p->n_distances;
          i++, feature += (size_t)p->n_features * GLCM_STATISTICS) {
-        const double *const sum = feature + average * GLCM_STATISTICS;
+        const double *const sum = feature + average_index * GLCM_STATISTICS;
 
         if (isnan(feature[GLCM_MIN]))
             continue;
@@ -420,13 +423,13 @@ static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total, tc_log2s *l
     return sum;
 }
 
-/* Returns the entropy in units of 2^-32, given the result of entropy_sum. */
+/* Returns the entropy, rounded to units of 2^-32, given entropy_sum's result in units of 2^-80. */
 static int64_t rounded_entropy(i128 sum, i128 total)
 {
     return (int64_t)((sum / total + ((i128)1 << 47)) >> 48);
 }
 
-/* Sums over the elements of the symmetric matrix C. */
+/* Sums over the elements of the symmetric matrix C of all ordered pairs (a, b) of levels. */
 typedef struct matrix_sums {
     uint64_t total;                       /* sum of the elements: twice the number of pairs */
     uint64_t squares;                     /* sum of their squares */
@@ -503,6 +506,7 @@ bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tab
     /* The variance of the marginal is (N s2/2 - (s1/2)^2) / N^2; this is 4 N^2 times that, an
      * integer. */
     variance = 2 * n2 * s2 - s1 * s1;
+    /* the entropy HX of the marginal, times N, in units of 2^-80 */
     hx = entropy_sum(m.marginal, levels, m.total, logs);
     feature[GLCM_ASM] = rounded_quotient(m.squares, n2 * n2);
     feature[GLCM_CONTRAST] = rounded_quotient(d2, n2);

@@ -1,8 +1,8 @@
 /*
  * glcm: checks whether an item's pixels can have given these arrays. All windows of some bands are
  * computed again, and must have the claimed band sums and maps: this shows whether every window was
- * computed. For each pair of a number of levels and a distance, a sample of windows is also
- * computed again: this shows whether the claimed features are those of the windows. With
+ * computed. For each combination of a number of levels and a distance, a random sample of windows
+ * is also computed again: this shows whether the claimed features are those of the windows. With
  * GLCM_WHOLE_ROI the only matrix is computed again. Bands and windows are chosen at random after
  * the result was returned.
  */
@@ -20,34 +20,36 @@
 enum {
     SHARE = 4096,       /* each sample has one in this many of the ROI's windows */
     LEAST_WINDOWS = 64, /* further windows, which are divided among all samples */
-    TIMES_AS_LONG =
-        30 /* a single window takes this many times as long as a step of a sliding one */
+    EACH_WINDOWS = 8,   /* further windows of each sample */
+    /* Computing a single window takes this many times as long as sliding a window by a pixel. */
+    TIMES_AS_LONG = 30
 };
 
-/* How many random windows are chosen for bands of rows, and how many for bands of columns
+/* How many random windows are chosen for bands of rows, and as many for bands of columns
  * (count_places). The band of each chosen window is computed again. */
 enum {
-    LINES = 32,     /* one window, plus one for every LINES rows or columns that have windows */
-    MOST_PLACES = 4 /* the greatest number */
+    LINES = 32,     /* one window, plus one for every LINES rows or columns that have windows ... */
+    MOST_PLACES = 4 /* ... but at most this many */
 };
 
-/* If there are at least this many samples, one of them, chosen at random, has all windows. With
- * fewer, the probability that one of them has all windows is the number of samples / ONE_WHOLE. */
+/* If there are at least this many samples, one of them, chosen at random, has all windows. If there
+ * are fewer, one of them has all windows with the probability (number of samples) / ONE_WHOLE. */
 enum { ONE_WHOLE = 100 };
 
-/* The mean logarithm of found by claimed standard deviations may be RATIO_ERRORS divided by the
- * root of the number of windows in all samples. */
+/* The mean of log(found / claimed standard deviation) may be at most RATIO_ERRORS divided by the
+ * root of the number of windows in all samples (judge_ratios). */
 static const double RATIO_ERRORS = 3;
-/* A feature of which a window is farther from the mean than this many standard deviations is left
- * out of that mean logarithm. */
+/* A feature is left out of this mean if its minimum or maximum is more than this many standard
+ * deviations from its mean. */
 static const double FAR = 6;
 
 /* Numbers of windows, counted by their centres. A line is a row of a view (glcm_view): a row of the
  * picture, or a column in the transposed view. */
 typedef struct centres {
-    uint64_t *in_line[2]; /* [0]: in each row, [ny], owned; [1]: in each column, [nx], in the same
-                             block */
-    uint64_t n;           /* all windows */
+    /* [0]: the number in each row of the picture, [ny], owned; [1]: in each column, [nx], in the
+     * same block of memory. */
+    uint64_t *in_line[2];
+    uint64_t n; /* the number of all windows */
 } centres;
 
 static void centres_free(centres *c)
@@ -78,20 +80,21 @@ static tc_status count_centres(const glcm_geometry *g, centres *c, tc_err *err)
     return TC_OK;
 }
 
+/* The number of random windows for the bands of one orientation that has this many lines. */
 static int64_t count_places(int64_t lines)
 {
     return lines / LINES + 1 < MOST_PLACES ? lines / LINES + 1 : MOST_PLACES;
 }
 
-/* The job with one number of levels and one distance, and with a mask of the windows that are
- * computed again. */
+/* A sample of windows that are computed again as a job of its own, with one number of levels and
+ * one distance, and with a mask of these windows. */
 typedef struct sample {
-    size_t level, distance; /* indices */
+    size_t level, distance; /* indices into glcm_params.levels and .distances of the job */
     glcm_params params;     /* with one level and distance; its offsets are owned */
     wu_pixels pixels;       /* the item's pixels, with the sample's mask, which is owned */
     uint64_t windows;       /* number of windows in the sample */
-    bool whole;             /* the sample is to have all windows */
-    bool is_all;            /* the sample has all windows */
+    bool whole;             /* the sample was chosen to have all windows */
+    bool is_all;            /* the sample has all windows: as chosen, or because they are few */
 } sample;
 
 static tc_status set_sample_params(const glcm_params *p, const glcm_geometry *g, sample *s,
@@ -122,7 +125,8 @@ static tc_status set_sample_params(const glcm_params *p, const glcm_geometry *g,
 static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint64_t n,
                          uint64_t *random, sample *s)
 {
-    const uint64_t wanted = n / SHARE + LEAST_WINDOWS / (p->n_levels * p->n_distances) + 8;
+    const uint64_t wanted =
+        n / SHARE + LEAST_WINDOWS / (p->n_levels * p->n_distances) + EACH_WINDOWS;
     uint64_t taken = 0, seen = 0, next = 0, run_end = 0;
 
     s->is_all = s->whole || wanted >= n;
@@ -140,7 +144,7 @@ static void take_windows(const glcm_params *p, uint8_t *roi, size_t voxels, uint
     }
 }
 
-/* Sets all of the sample except level, distance and whole, which the caller has set. */
+/* Sets all fields of the sample except level, distance and whole, which the caller has set. */
 static tc_status choose_sample(const an_work *work, uint64_t *random, sample *s, tc_err *err)
 {
     const glcm_params *const p = work->params;
@@ -181,20 +185,20 @@ static tc_status compute_sample(const an_work *work, const sample *s, wu_output 
     return status == TC_OK ? an_compute(&an_glcm, &part, 0, 0, out, err) : status;
 }
 
-/* The greatest distance of a window's value from `mean`. */
+/* The greatest distance of a feature's values from `mean`. */
 static double reach_of(const double statistics[GLCM_STATISTICS], double mean)
 {
     return fmax(statistics[GLCM_MAX] - mean, mean - statistics[GLCM_MIN]);
 }
 
-/* Returns what is wrong with the claimed statistics of a feature, given those found in n of its
- * windows; NULL: nothing is. Sets *status: the status to fail with. Mean and variance may differ by
- * six standard errors, which are hardly ever exceeded: 6 sd / sqrt(n) for the mean, and at most
- * reach times that for the variance, as the fourth central moment is at most reach^2 sd^2. If rare
- * windows make up most of the sd, their number in the sample varies more than the standard error
- * says. Therefore the slack also allows two rare windows too many in the sample: each differs from
- * the mean by at most found_reach, so the two shift the sample's mean by at most
- * 2 found_reach / n. */
+/* Returns text that says what is wrong with the claimed statistics of a feature, given the
+ * statistics found in n of its windows, or NULL if nothing is wrong. Sets *status to the status to
+ * fail with. Mean and variance may differ by six standard errors, which are hardly ever exceeded: 6
+ * sd / sqrt(n) for the mean, and at most reach times that for the variance, as the fourth central
+ * moment is at most reach^2 sd^2. If a few rare windows cause most of the variance, their number in
+ * the sample varies more than the standard error says. Therefore the slack also allows two rare
+ * windows too many in the sample: each differs from the mean by at most found_reach, so the two
+ * shift the sample's mean by at most 2 found_reach / n. */
 static const char *fault_of(const double claimed[GLCM_STATISTICS],
                             const double found[GLCM_STATISTICS], double n, tc_status *status)
 {
@@ -224,7 +228,8 @@ static bool same_bits(const void *a, const void *b, size_t bytes)
     return memcmp(a, b, bytes) == 0;
 }
 
-/* As fault_of, but if the sample has all windows, the statistics must be equal to the bit. */
+/* Returns what fault_of returns, but if the sample has all windows, the statistics must be equal to
+ * the bit. */
 static const char *sample_fault(const sample *s, const double claimed[GLCM_STATISTICS],
                                 const double found[GLCM_STATISTICS], tc_status *status)
 {
@@ -236,16 +241,16 @@ static const char *sample_fault(const sample *s, const double claimed[GLCM_STATI
                : "not what the windows give when they are computed again";
 }
 
-/* The standard deviations found in the samples that do not have all windows, beside the claimed
- * ones. */
+/* Compares the standard deviations of features, found in the samples that do not have all windows,
+ * with the claimed ones. */
 typedef struct ratios {
-    double sum;     /* of the logarithms of found / claimed, over the features of all samples */
-    double n;       /* number of these features */
-    double windows; /* windows of all samples together */
+    double sum;     /* the sum of log(found / claimed) over the features of all samples */
+    double n;       /* the number of these features */
+    double windows; /* the number of windows in all samples together */
 } ratios;
 
-/* Adds a feature, with at most 1 to the sum, unless a standard deviation is 0 or rare windows make
- * up most of it. */
+/* Adds a feature to *r, with its logarithm limited to [-1, 1]. Leaves it out if one of the standard
+ * deviations is 0 or if rare windows cause most of the variance (FAR). */
 static void add_ratio(const double claimed[GLCM_STATISTICS], const double found[GLCM_STATISTICS],
                       ratios *r)
 {
@@ -269,10 +274,12 @@ static tc_status judge_ratios(const ratios *r, tc_err *err)
                          exp(r->sum / r->n));
 }
 
+/* Compares all features of a sample. claimed: the elements of the array features for the sample's
+ * number of levels and distance; found: the sample's array features. */
 static tc_status compare_features(const glcm_params *p, const sample *s, const double *claimed,
                                   const double *found, ratios *r, tc_err *err)
 {
-    size_t known = 0; /* features that could be compared, as the sample has values of them */
+    size_t compared = 0; /* features that could be compared, as the sample has values of them */
 
     for (size_t f = 0; f < p->n_features;
          f++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
@@ -281,17 +288,18 @@ static tc_status compare_features(const glcm_params *p, const sample *s, const d
 
         if (!s->is_all)
             add_ratio(claimed, found, r);
-        known += s->is_all || !isnan(found[GLCM_MEAN]) || isnan(claimed[GLCM_MEAN]);
+        compared += s->is_all || !isnan(found[GLCM_MEAN]) || isnan(claimed[GLCM_MEAN]);
         if (fault != NULL)
             return tc_fail(err, status, "features: glcm_L%u_d%02u_%s: %s", p->levels[s->level],
                            p->distances[s->distance], p->feature_names[f], fault);
     }
-    return known > 0 ? TC_OK
-                     : tc_fail(err, TC_NO_MATCH,
-                               "features: the windows that were computed again have no values");
+    return compared > 0 ? TC_OK
+                        : tc_fail(err, TC_NO_MATCH,
+                                  "features: the windows that were computed again have no values");
 }
 
-/* claimed: the moments for all numbers of levels and offsets; found: those of the sample. */
+/* Compares the moments of the sample's offsets. claimed: the result's array offset_features; found:
+ * that of the sample. */
 static tc_status compare_offsets(const glcm_params *p, const sample *s, const double *claimed,
                                  const double *found, tc_err *err)
 {
@@ -345,10 +353,10 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
     return status;
 }
 
-/* Compares the claimed features with the windows in `state`, which were computed again. The claimed
- * features are those of at most `all` windows, which include the windows in `state`. Therefore the
- * values in `state` must lie from the claimed minimum to the claimed maximum, and their variance,
- * multiplied by their share of the windows, must not exceed the claimed variance. */
+/* Compares the claimed features with those of the windows that were computed again in `state`. The
+ * claimed features are those of at most `all` windows, which include the windows in `state`.
+ * Therefore the values in `state` must lie between the claimed minimum and maximum, and their
+ * variance, multiplied by their share of all windows, must not exceed the claimed variance. */
 static tc_status compare_windows(const an_work *part, const void *state, const double *claimed,
                                  double all, tc_err *err)
 {
@@ -422,8 +430,8 @@ static bool same_map(const glcm_geometry *g, const glcm_map *map, const bool ban
     return true;
 }
 
-/* Computes all windows of some bands again: band sums and maps must be the same to the bit, and the
- * features are checked by compare_windows. */
+/* Computes all windows of some bands again. The band sums and maps must be the same to the bit;
+ * compare_windows checks the features. */
 static tc_status check_bands(const an_work *work, const glcm_geometry *g, const centres *c,
                              const wu_output *out, uint64_t *random, tc_err *err)
 {
@@ -517,9 +525,10 @@ double glcm_pixels_share(const an_work *work)
     const double n = (double)item->nx * item->ny * item->nz,
                  parts = (double)(p->n_levels * p->n_distances);
     const int64_t lines = (int64_t)tc_smaller(item->nx, item->ny);
+    /* the bands of rows and of columns; the windows of the samples; the sample with all windows */
     const double share =
         2.0 * (double)count_places(lines) / (double)(lines < GLCM_BANDS ? lines : GLCM_BANDS) +
-        TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + 8) / n) +
+        TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + EACH_WINDOWS) / n) +
         1 / fmax(parts, ONE_WHOLE);
 
     return p->window != GLCM_WHOLE_ROI && share < 1 ? share : 1;

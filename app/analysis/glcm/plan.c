@@ -1,5 +1,5 @@
 /* glcm: the geometry (which windows and pairs there are, how the work is divided), the plan of the
- * work, the self-tests, and the analysis' table of functions. */
+ * work, the self-tests, and the struct an_glcm. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,8 +78,8 @@ static glcm_view transposed_view(const glcm_view *v)
 }
 
 /* Returns the number of operations per window with this number of levels. The terms with the radius
- * r are for the pairs that enter and leave; those with `levels` for features beyond the 13, some of
- * which read all cells of the matrix. */
+ * r are for the pairs that enter and leave the window; the terms with `levels` are for features
+ * beyond the 13, some of which read all cells of the matrix. */
 static double window_flops(const glcm_params *p, double levels)
 {
     const double r = p->radius;
@@ -87,8 +87,8 @@ static double window_flops(const glcm_params *p, double levels)
     return 380 + 80 * r + 0.54 * r * r + (p->more ? 660 + 38 * levels + 1.5 * levels * levels : 0);
 }
 
-/* Returns the greatest number of windows in a chunk: the largest with which a chunk takes at most
- * CHUNK_FLOPS operations, whatever its number of levels. */
+/* Returns the greatest number of windows in a chunk: at most CHUNK_WINDOWS, and so few that a chunk
+ * takes at most CHUNK_FLOPS operations, whatever its number of levels. */
 static int64_t chunk_windows(const glcm_params *p)
 {
     int64_t windows = CHUNK_WINDOWS;
@@ -108,8 +108,8 @@ static tc_status plan_geometry(const glcm_params *p, const wu_item *item, glcm_g
 {
     glcm_view *const v = &g->view[0];
     const int64_t most = chunk_windows(p);
-    uint64_t window = 1;
-    int64_t side, bands;
+    uint64_t window = 1; /* pixels of a window's bounding square */
+    int64_t side, bands; /* shorter side of the ROI's box, in pixels; see glcm_geometry */
 
     memset(g, 0, sizeof *g);
     g->params = p;
@@ -441,7 +441,8 @@ static uint32_t kernel_groups(const void *params, const wu_item *item)
 
 /* The self-tests cover borders, every window shape, 8 and 16 bits, several slices, maps, histograms
  * in local and in global memory, and features that need double precision. Jobs without maps, or
- * with few levels, have tests of their own, which use no other kernels. */
+ * with few levels, have tests of their own, which use no other kernels. Fields: parameters, nx, ny,
+ * nz, bits, mask, state_crc, scene, doubles (an_selftest). */
 static const an_selftest selftests[] = {
     { "{\"levels\":[16,64],\"window\":{\"shape\":\"disc\",\"radius\":5},\"distances\":[1,4],"
       "\"maps\":[{\"feature\":\"imc2\",\"levels\":64,\"offset\":[1,0]}]}",

@@ -24,8 +24,9 @@
 #define VOTING_NEXT_BITS 12
 #define VOTING_ROUND_NEXT(sum) (((sum) + (1u << (VOTING_NEXT_BITS - 1))) >> VOTING_NEXT_BITS)
 
-/* The gradient of the blurred picture at the pixel `here` along one axis. i: the pixel's coordinate
- * on this axis, from 0 to n - 1; stride: elements from a pixel to the next one along the axis. */
+/* The gradient of the blurred picture at the pixel to which `here` points, along one axis. i: the
+ * pixel's coordinate on this axis, from 0 to n - 1; stride: elements from a pixel to the next one
+ * along the axis; inverse: voting_shape.inverse of this axis. */
 TC_INLINE tc_i64 voting_slope(TC_GLOBAL const tc_u32 *here, tc_i32 i, tc_i32 n, tc_index stride,
                               tc_i32 inverse)
 {
@@ -45,8 +46,8 @@ TC_INLINE void voting_gradient(TC_CONSTANT const voting_shape *s, TC_GLOBAL cons
     g[2] = voting_slope(here, x, s->n[2], 1, s->inverse[2]);
 }
 
-/* The length of a gradient. Components are differences (below 2^21) times at most 2^6, so the
- * square fits 2^56. */
+/* The length of a gradient. Each component is a difference of blurred pixels (below 2^21) times at
+ * most 2^6, so the sum of squares is below 2^56. */
 TC_INLINE tc_u64 voting_length(tc_i64 gz, tc_i64 gy, tc_i64 gx)
 {
     return tc_sqrt_round((tc_u64)(gz * gz + gy * gy + gx * gx));
@@ -59,7 +60,8 @@ TC_INLINE tc_u32 voting_weight(tc_u64 length, int root)
     return (tc_u32)(root ? tc_sqrt_round(length >> 4) : length >> 15);
 }
 
-/* A component of a direction: side * a / most, rounded; |a| <= most. */
+/* A component of a direction, from the component a of a vector: side * a / most, rounded. most: the
+ * largest absolute value of the vector's components. */
 TC_INLINE tc_i32 voting_component(tc_i64 a, tc_u64 most, int side)
 {
     const tc_u64 size = TC_ABS(a);
@@ -141,7 +143,7 @@ TC_INLINE void voting_add_line(TC_CONSTANT const voting_shape *s, const tc_i64 d
 
     if (length < s->floor)
         return;
-    const tc_i64 t = (voting_weight(length, s->root) << 12) / (tc_u32)u2;
+    const tc_i64 t = (voting_weight(length, s->root) << 12) / (tc_u32)u2; /* 2^12 weight / |u|^2 */
     for (int a = 0; a < 3; a++) {
         l->v[a] += t * (u2 * d[a] + u[a] * dot);
         for (int b = 0; b < a; b++)

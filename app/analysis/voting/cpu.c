@@ -1,6 +1,6 @@
 /*
- * voting's CPU backend: threads process bands of rows, or strips of them, phase by phase. A strip
- * is a range of columns of a band.
+ * voting's CPU backend: threads process bands, which are ranges of rows, phase by phase. If a band
+ * takes long, it is divided into strips, which are ranges of its columns.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -15,7 +15,7 @@ typedef struct cpu_worker {
     an_pool *pool;
     uint32_t **scratch;       /* [threads][voting_thread_bytes] */
     uint32_t *votes, *voters; /* the planes of the state */
-    /* Of the current step: */
+    /* The current step: */
     voting_phase phase;
     uint64_t first_band;
     uint32_t strips; /* number of strips of each band; 1 if a band does not take long */
@@ -25,7 +25,8 @@ typedef struct cpu_worker {
     size_t turned_size;       /* number of elements of `turned` */
     struct turn_reads *reads; /* images only: [n_dirs][2 reach_y + 1], see make_reads; else NULL */
     int reads_round;          /* the round that `reads` is made for; -1: none yet */
-    int levels; /* images only: number of levels of the table of maxima that `reads` uses */
+    int levels; /* images only: number of levels of the table of maxima (make_levels) that `reads`
+                   refers to */
 } cpu_worker;
 
 /* --- voters ---------------------------------------------------------------------------------- */
@@ -47,8 +48,8 @@ static void make_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y
 
 /* --- vote ------------------------------------------------------------------------------------ */
 
-/* The sums of a band's columns [x0, x1), as differences along x, with margins for cones that reach
- * beyond the picture. */
+/* The sums of votes in a band's columns [x0, x1). Each is stored as its difference from the sum in
+ * the column before it, with margins for cones that reach beyond the picture. */
 typedef struct band {
     uint32_t *sums; /* points to column 0 of the band's first row */
     size_t stride;  /* elements from one row to the next */
@@ -112,6 +113,7 @@ static void count_votes(const cpu_worker *w, uint32_t *scratch, uint32_t z, uint
                .x1 = x1,
                .voters_from = x0 > reach ? x0 - reach : 0,
                .voters_to = s->nx - x1 > reach ? x1 + reach : s->nx };
+    /* the rows [top, bottom) have the voters whose cones may reach the band */
     const int64_t top = (int64_t)y0 - s->shape.reach[1], bottom = (int64_t)y1 + s->shape.reach[1];
 
     b.stride = b.voters_to - b.voters_from + 2 * (size_t)reach + 2;
@@ -156,12 +158,12 @@ static void turn_in_stack(const cpu_worker *w, uint32_t *turned, uint32_t z, uin
     }
 }
 
-/* Images: voters are turned with a table of maxima. Its level k has, for each pixel, the largest of
- * the 2^k sums that begin there. The largest sum of a span is therefore the larger of two entries,
- * one for the span's first 2^k pixels, and one for its last 2^k, which may overlap. Around the
- * picture it has zeros, which are never the largest. */
+/* Images: voters are turned with a table of maxima. Its level k has, for each pixel, the largest
+ * sum of the 2^k pixels that begin there. The largest sum of a span is therefore the larger of two
+ * entries, one for the span's first 2^k pixels and one for its last 2^k pixels, which may overlap.
+ * Pixels outside the picture have the sum 0 in the table, which never is the largest. */
 
-/* The number of columns for which the table is made at a time. */
+/* The number of columns of voters for which the table is made at a time. */
 enum { TURN_COLUMNS = 256 };
 /* The greatest number of levels: a span has at most 2 * VOTING_MAX_RADIUS_2D + 1 = 255 pixels. */
 enum { TURN_LEVELS = 8 };
@@ -178,7 +180,7 @@ static size_t turn_level(const voting_scheme *s)
     return turn_stride(s) * (s->band_rows + 2 * (size_t)s->shape.reach[1]);
 }
 
-/* The level to read for a span of n > 0 pixels. */
+/* The level to read for a span of n > 0 pixels: the logarithm of n to base 2, rounded down. */
 static int level_of(int n)
 {
     return 31 - __builtin_clz((unsigned)n);
@@ -241,6 +243,7 @@ static void make_levels(const cpu_worker *w, uint32_t *table, uint32_t y0, uint3
 {
     const voting_scheme *const s = &w->s;
     const int64_t rx = s->shape.reach[2], ry = s->shape.reach[1];
+    /* the columns [left, right) of the table; the picture has [inside_from, inside_to) of these */
     const int64_t left = (int64_t)x0 - rx, right = (int64_t)x1 + rx;
     const int64_t inside_from = left < 0 ? 0 : left, inside_to = right < s->nx ? right : s->nx;
     const size_t stride = turn_stride(s), level = turn_level(s);
@@ -278,6 +281,7 @@ static uint32_t turn_voter(const cpu_worker *w, uint32_t voter, const uint32_t *
     }
     if (best == 0)
         return voter;
+    /* Finds the first pixel of row best_y's span that has the sum `best`. */
     dx = VOTING_LO(
         w->tables.spans[voting_spans_at(s, VOTING_DIR(voter), 0) + (size_t)(best_y + ry)]);
     entry += best_y * (int64_t)turn_stride(&w->s);
@@ -447,11 +451,12 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return make_worker(work, &s, worker, err);
 }
 
-/* The number of strips that a band is divided into, so that none takes long. cost: an upper bound
- * of the additions (VOTE) or look-ups (TURN) for one column. max_cost: the bound for a strip. */
+/* The number of strips that a band is divided into, so that none of them takes long. */
 static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 {
     const double max_cost = 1 << 27, rows = s->band_rows, cone_rows = (double)voting_offset_rows(s);
+    /* cost: of a column, an upper bound of its additions (VOTE) or look-ups (TURN); max_cost: the
+     * greatest cost of a strip */
     const double cost = phase == VOTING_VOTE ? cone_rows / (2 * s->shape.reach[1] + 1) *
                                                    (rows + 2 * s->shape.reach[1]) * rows
                         : phase == VOTING_TURN ? rows * cone_rows * (2 * s->shape.reach[2] + 1)
@@ -462,9 +467,9 @@ static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 }
 
 /* Does a step of VOTE or TURN of at most *n bands; sets *n to the number of bands that are done. As
- * all strips of a band together can take long, work->poll is called between them. If it stops the
- * step, the step has no effect: votes are computed again, and turned voters are not copied to the
- * state, so that no voter turns twice. */
+ * all strips of a band together can take long, work->poll is called between strips. If the poll
+ * stops the step, the step has no effect: votes will be computed again, and turned voters are not
+ * copied to the state, so that no voter turns twice. */
 static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
 {
     const size_t size = w->phase == VOTING_TURN ? (size_t)*n * w->s.band_rows * w->s.nx : 0;

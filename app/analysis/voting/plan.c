@@ -1,6 +1,6 @@
 /*
  * voting: derives the scheme from the parameters, the item's shape and its pixels (noise floor),
- * blurs, plans the work, and has the self-tests and the analysis' table of functions.
+ * blurs pictures, plans the work, and defines the self-tests and the struct an_voting.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -46,8 +46,8 @@ static double exp_minus(double t)
     return sum;
 }
 
-/* Sets the weights of the blur along an axis of `length` pixels. sigma256: sigma in 1/256 pixel of
- * this axis; below 1/4 pixel there is no blur. */
+/* Sets the weights of the blur along an axis of `length` pixels: a Gaussian function, cut off
+ * at 3.5 sigma. sigma256: sigma in 1/256 pixel of this axis; below 1/4 pixel there is no blur. */
 static void make_kernel(voting_scheme *s, int axis, uint32_t length, int64_t sigma256)
 {
     double g[VOTING_MAX_HALF + 1], sum = 1;
@@ -57,6 +57,7 @@ static void make_kernel(voting_scheme *s, int axis, uint32_t length, int64_t sig
     if (length > 1 && sigma256 >= 64)
         s->shape.taps[axis] = (int)((7 * sigma256 + 511) / 512);
     for (int i = 1; i <= s->shape.taps[axis]; i++) {
+        /* exp(-i^2 / (2 sigma^2)); 32768 is 256^2 / 2 */
         g[i] = exp_minus((double)((int64_t)i * i * 32768) / (double)(sigma256 * sigma256));
         sum += 2 * g[i];
     }
@@ -67,21 +68,21 @@ static void make_kernel(voting_scheme *s, int axis, uint32_t length, int64_t sig
     s->shape.blur[axis][0] = rest;
 }
 
-/* Sets the number of rounds and their cos2. The half-angle halves from round to round, until the
- * cone is narrower than a pixel at its end: radius * tan < 1. The formula for halving is
+/* Sets the number of rounds and their cos2. The half-angle a is halved from round to round, until
+ * the cone is narrower than a pixel at its end: radius * tan a < 1. The formula for halving is
  * cos(a/2)^2 = (1 + cos a) / 2. */
 static void make_rounds(const voting_params *p, voting_scheme *s)
 {
     static const uint32_t one = 1 << 20;
     const uint64_t r2 = (uint64_t)(s->radius64 * s->radius64);
-    uint32_t c2 = 0;
+    uint32_t c2 = 0; /* cos(a)^2 in units of 2^-20; at first a is 90 degrees */
 
     for (int i = 0; i < p->cone; i++)
         c2 = (uint32_t)((one + tc_sqrt_floor((uint64_t)c2 << 20)) >> 1);
     s->rounds = 0;
     do {
         s->cos2[s->rounds++] = c2;
-        if (r2 * (one - c2) < (uint64_t)c2 * 4096)
+        if (r2 * (one - c2) < (uint64_t)c2 * 4096) /* radius^2 * sin^2 < cos^2; 4096 is 64^2 */
             break;
         c2 = (uint32_t)((one + tc_sqrt_floor((uint64_t)c2 << 20)) >> 1);
     } while (s->rounds < VOTING_MAX_ROUNDS);
@@ -143,7 +144,7 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
         make_kernel(s, a, length[a], round_half_up(256 * p->sigma * 64 / s->scale[a]));
     make_rounds(p, s);
     s->shape.side = item->nz > 1 ? SIDE_3D : SIDE_2D;
-    {
+    { /* outer, inner: points along the edges of the cube, and of the cube of its inner points */
         const size_t outer = 2 * (size_t)s->shape.side + 1, inner = outer - 2;
 
         s->n_dirs = item->nz > 1 ? outer * outer * outer - inner * inner * inner
@@ -154,6 +155,7 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     s->band_rows = s->band_rows < 16 ? 16 : s->band_rows > 64 ? 64 : s->band_rows;
     s->bands_per_slice = (s->ny + s->band_rows - 1) / s->band_rows;
     s->bands = s->bands_per_slice * s->nz;
+    /* BLUR and VOTERS; VOTE in each round, followed by TURN in all but the last; REBLUR */
     s->phases = 2 * s->rounds + 1 + (p->refine ? 1 : 0);
     s->chunks = s->bands * (uint64_t)s->phases;
     return TC_OK;
@@ -207,7 +209,7 @@ void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32
 
 /* --- grey levels ----------------------------------------------------------------------------- */
 
-/* Sets shape.shift. The highest bit of the largest pixel is that of the bitwise OR of all pixels,
+/* Sets shape.shift. The largest pixel has the same highest bit as the bitwise OR of all pixels,
  * which is computed eight bytes at a time. */
 static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
 {
@@ -251,8 +253,8 @@ static uint32_t roughness_at(const wu_pixels *px, size_t i, size_t nx)
     return (uint32_t)(value < 0 ? -value : value);
 }
 
-/* Sets *median to the lower median of the roughness of the inner pixels; in a large item, only of
- * every k-th row. A roughness is below 8 * 65,536. */
+/* Sets *median to the lower median of the roughness of the pixels that are not at the border; in a
+ * large item, of those in every k-th row. A roughness is below 8 * 65,536. */
 static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, uint32_t *median,
                                   tc_err *err)
 {
@@ -281,9 +283,9 @@ static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, u
     return TC_OK;
 }
 
-/* The variance that white noise of variance 1 in the pixels causes in a component of the gradient:
- * the greatest of all axes. The gradient is in grey values per pixel of the finest axis, times 2.
- */
+/* The variance that white noise of variance 1 in the pixels causes in a component of the gradient
+ * of the blurred picture: the greatest of all axes. The gradient is in grey values per two pixels
+ * of the finest axis. */
 static double gradient_gain(const voting_scheme *s)
 {
     double square[3], slope[3], most = 0;
@@ -315,7 +317,8 @@ static double gradient_gain(const voting_scheme *s)
 tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err)
 {
     const voting_params *const p = work->params;
-    /* The median roughness of Gaussian noise in its standard deviations: 0.6745 * 6. */
+    /* The median roughness of Gaussian noise in standard deviations of the noise: 0.6745, the
+     * median of the absolute value, times 6, the root of the filter's sum of squares. */
     const double deviations = 4.047;
     uint32_t median;
     double radius;
@@ -335,6 +338,8 @@ tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err)
         status = find_shift(work, s, err);
     if (status != TC_OK)
         return status;
+    /* voting_gradient has units 16 * 64 times as small as gradient_gain: blurred pixels have 4
+     * fraction bits, and shape.inverse is 64 on the finest axis. */
     s->shape.floor = (uint64_t)(p->floor * (median / deviations) * (double)(1u << s->shape.shift) *
                                 (16 * 64) * __builtin_sqrt(gradient_gain(s)));
     return TC_OK;
@@ -354,7 +359,7 @@ static uint32_t clamp_index(int64_t i, uint32_t n)
     return i < 0 ? 0 : i >= (int64_t)n ? n - 1 : (uint32_t)i;
 }
 
-/* sum[x] += weight * pixel from + x, for x < n. */
+/* Adds pixels from to from + n - 1, multiplied by weight, to sum[0] to sum[n - 1]. */
 static void add_pixels(const wu_pixels *px, size_t from, size_t n, uint32_t weight, uint32_t *sum)
 {
     if (px->bits == 8)
@@ -440,21 +445,22 @@ static uint64_t most_peaks(const voting_scheme *s)
     return n;
 }
 
-/* The greatest number of points that suppression can leave: one in each block whose pixels are all
- * nearer to each other than the radius. A block's side is the radius / sqrt(number of axes), so its
- * diagonal is shorter than the radius. */
+/* The greatest number of points that voting_suppress can leave: one in each block of pixels that
+ * are all nearer to each other than the radius. A block's side is at most the radius / sqrt(number
+ * of axes), so its diagonal is shorter than the radius. */
 static uint64_t most_points(const voting_params *p, const voting_scheme *s)
 {
     const uint64_t axes = s->nz > 1 ? 3 : 2;
+    /* the least possible radius (voting_least_radius), in 1/64 of the smallest spacing */
     const int64_t least = !p->own_radius         ? s->radius64
                           : s->radius64 / 4 > 64 ? s->radius64 / 4
                                                  : 64;
-    const uint64_t share = tc_sqrt_floor(((uint64_t)(least * least) - 1) / axes);
+    const uint64_t side64 = tc_sqrt_floor(((uint64_t)(least * least) - 1) / axes);
     const uint64_t peaks = most_peaks(s);
     uint64_t n = 1;
 
     for (int a = 0; a < 3; a++) {
-        const uint64_t block = share / (uint64_t)s->scale[a] + 1;
+        const uint64_t block = side64 / (uint64_t)s->scale[a] + 1; /* in pixels */
 
         n *= ((uint64_t)s->shape.n[a] + block - 1) / block;
     }
@@ -521,6 +527,7 @@ static double time_share(const an_work *work, uint64_t chunks_done)
     return an_phases_spent(costs, costs_of(work->params, &s, costs), s.bands, chunks_done);
 }
 
+/* Sets the operations of the plan (an_plan). */
 static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_item *item,
                        an_plan *out)
 {
@@ -528,7 +535,7 @@ static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_
     const size_t phases = costs_of(p, s, costs);
 
     out->load_flops = an_reading_flops(item) + 10.0 * (double)s->n;
-    if (p->own_radius) /* about eight cellcount analyses of the picture's middle */
+    if (p->own_radius) /* takes as long as eight cellcount analyses of the picture's middle */
         out->load_flops += 8 * 250 * an_middle_pixels(item);
     out->finish_flops =
         (s->nz == 1 ? 60.0 : 50.0) * (double)s->n + (p->refine ? 85.0 : 0.0) * (double)s->n;
@@ -570,7 +577,8 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
     return item->bits == 16 ? BITS_16 : BITS_8;
 }
 
-/* The self-tests cover both polarities, 8 and 16 bits, stacks, and cones of every width. */
+/* The self-tests cover both polarities, 8 and 16 bits, stacks, and cones of every width. Fields:
+ * parameters, nx, ny, nz, bits, mask, state_crc, scene, doubles (an_selftest). */
 static const an_selftest selftests[] = {
     { "{\"radius\":6}", 61, 47, 1, 8, false, 0x8a177fe2, AN_BALLS, false },
     { "{\"radius\":5.3,\"sigma\":1.2,\"polarity\":\"dark\","
