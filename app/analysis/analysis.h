@@ -1,16 +1,17 @@
 /*
  * The interface that every analysis implements, and the functions that are the same for all.
  *
- * An analysis is a const struct of functions. app/item.c processes an item of a job with it:
+ * An analysis is a const struct of functions, an_analysis. app/item.c processes an item of a job by
+ * calling these functions in this order:
  *
  *   an_parse -> check_item -> plan -> init (or a checkpoint) ->
  *   backend open -> step, step, ... (sync where a checkpoint is due) -> close
  *   -> finish
  *
  * An item's work is divided into chunks, of which a step does some. The state, from which the work
- * can be continued, is one block of plan.state_bytes bytes, little-endian and without pointers. It
- * is canonical: after the same chunks it has the same bytes, whichever backend did them. It begins
- * with an an_state_head; the rest is up to the analysis.
+ * can be continued, is one block of plan.state_bytes bytes, little-endian and without pointers. The
+ * state is canonical: after the same chunks it has the same bytes, whichever backend did them. It
+ * begins with an an_state_head; the rest is defined by the analysis.
  */
 #ifndef AN_ANALYSIS_H
 #define AN_ANALYSIS_H
@@ -25,7 +26,7 @@
 #include "workunits/format/result.h"
 
 typedef struct an_state_head {
-    uint64_t chunks_done; /* the number of chunks that are done, up to plan.chunks */
+    uint64_t chunks_done; /* the number of chunks that are done, at most plan.chunks */
 } an_state_head;
 
 enum {
@@ -64,12 +65,13 @@ typedef struct an_plan {
 
 /* The greatest number of rows of the item's table. */
 uint64_t an_most_rows(const an_plan *plan, const wu_item *item);
-/* How many bytes the rows of the item's table may take in memory, if each takes row_bytes: a server
- * rejects results with more. The limit is one row for every PLAN_PIXELS_A_ROW pixels, but at least
- * AN_ROWS_BYTES. */
+/* The greatest number of bytes that the rows of the item's table may take in memory, if a row takes
+ * row_bytes. A server rejects results with more. The limit is one row for every PLAN_PIXELS_A_ROW
+ * pixels, but at least AN_ROWS_BYTES. */
 #define AN_ROWS_BYTES ((uint64_t)512 << 20)
 uint64_t an_rows_bytes(const wu_item *item, uint64_t row_bytes);
-/* The bytes of one row of the table, from the arrays as `expect` declares them; 0: no table. */
+/* The bytes of one row of the item's table, given the arrays that an_analysis.expect declares; 0 if
+ * there is no table. */
 uint64_t an_row_bytes(const wu_output *expected);
 
 /* An item that is being processed: everything that a backend may read. */
@@ -79,10 +81,10 @@ typedef struct an_work {
     const wu_pixels *pixels;
     an_plan plan;
     unsigned threads;          /* >= 1 */
-    const tc_poll *poll;       /* to be called by tc_ask about every 50 ms; NULL if there is none */
+    const tc_poll *poll;       /* passed to tc_ask about every 50 ms; NULL if there is none */
     struct ocl_device *device; /* NULL for the CPU backend */
     double launch_ms;          /* the longest time that a launch on a device may take, in ms */
-    /* The speed at which the device does chunks, relative to a core, for an_spent; 0:
+    /* The speed at which the device does chunks, relative to a CPU core, for an_spent; 0 means
      * AN_DEVICE_SPEED. */
     double speed;
     /* If set, then after the last chunk, those parts of the state that `finish` does not use need
@@ -91,35 +93,36 @@ typedef struct an_work {
 } an_work;
 
 /* Functions that do the chunks: on the CPU, or on an OpenCL device. All except close call
- * work->poll if they take longer than 50 ms, and return TC_TRY_LATER if it does. A worker is the
- * backend's data for one item. */
+ * work->poll if they take longer than 50 ms, and return TC_TRY_LATER if the poll returns it. A
+ * worker is the backend's data for one item. */
 typedef struct an_backend {
     const char *name; /* "cpu", "opencl" */
     /* Creates the worker from the current state (new or from a checkpoint). */
     tc_status (*open)(const an_work *work, const void *state, void **worker, tc_err *err);
-    /* Does some chunks. On the CPU a step does at most about 0.2 s of work per thread, on a device
-     * at most about launch_ms. Sets *chunks_done to the number of chunks that are done. TC_MORE:
-     * chunks remain. TC_OK: all chunks are done and in the state. TC_TRY_LATER: this step
-     * has no effect; the chunks that were done before can still be synced. A device's backend may
-     * keep the work on the device until sync. */
+    /* Does some chunks. On the CPU a step takes at most about 0.2 s, on a device at most about
+     * launch_ms. Sets *chunks_done to the number of chunks that are done so far. Returns TC_MORE if
+     * chunks remain, and TC_OK if all chunks are done and in the state. After TC_TRY_LATER, this
+     * step has no effect; the chunks that were done before can still be synced. A device's backend
+     * may keep the work on the device until sync. */
     tc_status (*step)(void *worker, void *state, uint64_t *chunks_done, tc_err *err);
-    /* Brings the state up to date with everything done so far. After an error the state is
-     * unchanged; after TC_TRY_LATER it is valid only once another call has succeeded. Called by
-     * an_sync. NULL: the backend works in the state itself. */
+    /* Updates the state with everything done so far. After an error the state is unchanged; after
+     * TC_TRY_LATER it is invalid until another call has succeeded. Called by an_sync. NULL: the
+     * backend works in the state itself. */
     tc_status (*sync)(void *worker, void *state, tc_err *err);
     /* Frees the worker and sets *worker to NULL. */
     void (*close)(void **worker);
-    /* Makes the item's arrays from the worker when all chunks are done, as an_analysis.finish makes
-     * them from the state, but without a sync; the state is unchanged. TC_MORE, or NULL: the
-     * backend cannot do so; use sync and an_analysis.finish. */
+    /* Makes the item's arrays when all chunks are done, as an_analysis.finish does, but from the
+     * worker, without a sync; the state is unchanged. If the backend cannot do so, this is NULL or
+     * returns TC_MORE; then use sync and an_analysis.finish. */
     tc_status (*finish)(void *worker, void *state, size_t item_index, wu_output *out, tc_err *err);
 } an_backend;
 
-/* What texcell-wu pack computes about an item's pixels. */
+/* Facts about an item's pixels, which texcell-wu pack computes. */
 typedef struct an_survey {
     uint32_t lo, hi; /* smallest and largest grey value */
     uint64_t inside; /* number of pixels in the mask, if there is one */
-    uint64_t rgb[3]; /* sums of the colours before the conversion to grey */
+    uint64_t
+        rgb[3]; /* sums of red, green and blue over the pixels, before the conversion to grey */
 } an_survey;
 
 typedef struct an_selftest an_selftest;
@@ -137,40 +140,43 @@ typedef struct an_analysis {
     const char *name;
     const char *summary; /* a description in one line */
     const char *cite;    /* the publication of the method; NULL if there is none */
-    const char *shorter; /* text for people: which parameters make a job shorter; NULL: none do */
+    const char *shorter; /* text for people: which changes of parameters make a job take less time;
+                            NULL if there are none */
     size_t params_bytes; /* size of the struct of parameters, which begins with an_params_head */
     const an_param *parameters; /* the table of parameters, ended by an entry without a key */
     /* Checks what the table cannot express (keys that depend on each other), and computes the
-     * fields of the struct that are derived from others. where: the beginning of messages ("FILE:
-     * job.json: parameters"). NULL: nothing to do. */
+     * fields of the struct that are derived from others. where: the text that messages begin with
+     * ("FILE: job.json: parameters"). NULL if there is nothing to do. */
     tc_status (*derive_params)(void *params, const char *where, tc_err *err);
-    /* Frees what the struct owns, but not the struct; NULL: it owns nothing. */
+    /* Frees what the struct owns, but not the struct; NULL if it owns nothing. */
     void (*clear_params)(void *params);
-    /* Whether the parameters can be used for this item (its size, a mask, ...). Called by
-     * an_check_item. NULL: for every item. */
+    /* Checks that the parameters can be used for this item (its size, a mask, ...). Called by
+     * an_check_item. NULL: they can be used for every item. */
     tc_status (*check_item)(const void *params, const wu_item *item, const char *where,
                             tc_err *err);
-    /* Writes a note about an item that passed check_item, for the scientist: a sentence about a
-     * possible problem, with a remedy. Returns false if there is none. NULL: there never is one. */
+    /* Writes a note for the scientist about an item that passed check_item: a sentence about a
+     * possible problem, with a remedy. Returns false if there is no note. NULL: there never is one.
+     */
     bool (*note)(const void *params, const wu_item *item, char *text, size_t size);
     /* Writes a note about the item's pixels, as `note` does, for texcell-wu pack. NULL: there never
      * is one. */
     bool (*note_survey)(const void *params, const wu_item *item, const an_survey *survey,
                         char *text, size_t size);
-    /* Whether pixels with this survey can be used, as check_item. NULL: all can. */
+    /* Checks that pixels with this survey can be used, as check_item does for the item. NULL: all
+     * pixels can be used. */
     tc_status (*check_survey)(const void *params, const wu_item *item, const an_survey *survey,
                               const char *where, tc_err *err);
-    /* Writes a note about an item's arrays as made by finish, as `note` does: if they are
-     * meaningless for this item. texcell-wu show passes only the arrays with rows, with arbitrary
-     * values in them, and an item of which only the size is set, if there is a picture of it
-     * (otherwise 0). NULL: there never is a note. */
+    /* Writes a note, as `note` does, if an item's arrays, as finish makes them, are meaningless.
+     * texcell-wu show passes only the arrays with rows, with arbitrary values in them, and an item
+     * of which only the size is set, or 0 if there is no picture of it. NULL: there never is a
+     * note. */
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
     /* Computes the plan of an item. */
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
-    /* For an analysis whose memory depends on the values of the pixels: replaces the plan's memory
-     * by that for these pixels, which takes a part of the work. NULL: it does not depend on them.
-     */
+    /* For an analysis whose memory depends on the values of the pixels: replaces plan->memory_bytes
+     * by the memory for these pixels, for which it does a part of the work. NULL: the memory does
+     * not depend on the values. */
     tc_status (*memory)(const an_work *work, an_plan *plan, tc_err *err);
     /* The share of the chunks' total time that chunks_done chunks take: 0 to 1, never decreasing.
      * Depends only on parameters, item and plan, so that a job that continues from a checkpoint
@@ -180,16 +186,17 @@ typedef struct an_analysis {
      * remains zero. */
     tc_status (*init)(const an_work *work, void *state, tc_err *err);
     /* Checks a state from a checkpoint: positions and indices must be in range, numbers valid, so
-     * that no state that passes can make the program fail. chunks_done has been checked to be at
-     * most plan.chunks. TC_BAD_INPUT: with what is wrong. NULL: all bytes are valid. */
+     * that no state that passes can make the program fail. The caller has checked that chunks_done
+     * is at most plan.chunks. Returns TC_BAD_INPUT with a message that says what is wrong. NULL:
+     * all bytes are valid. */
     tc_status (*check_state)(const an_work *work, const void *state, tc_err *err);
     /* Makes the item's arrays from the final state, which they may refer to (wu_output_lend). Used
      * for both backends; polls work->poll. */
     tc_status (*finish)(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err);
-    /* What texcell_graphics shows at a pixel or voxel of the current state. 0: nothing; 1 to 255: a
-     * number that distinguishes objects or, with preview_amounts, an amount. Must accept any state.
-     * NULL: nothing is shown. */
+    /* Returns what the screensaver, texcell_graphics, shows at a pixel or voxel of the current
+     * state: 0 for nothing, else a number from 1 to 255 that distinguishes objects or, with
+     * preview_amounts, is an amount. Must accept any state. NULL: nothing is shown. */
     uint8_t (*preview)(const an_work *work, const void *state, size_t voxel);
     /* Adds the WU_ONCE arrays with their values; NULL: there are none. */
     tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
@@ -198,14 +205,16 @@ typedef struct an_analysis {
     tc_status (*expect)(const void *params, const wu_item *item, wu_output *out, tc_err *err);
     /* Checks whether these arrays, which have the shapes that expect declares, are possible for
      * this item: bounds of values, sums that must agree, everything that can be checked without
-     * computing the item again. TC_BAD_INPUT: with the first fault (check.h). */
+     * computing the item again. Returns TC_BAD_INPUT with a message about the first fault
+     * (check.h).
+     */
     tc_status (*check_result)(const void *params, const wu_item *item, const wu_output *out,
                               tc_err *err);
     /* Checks whether these arrays, which have passed check_result, are possible for the item's
      * pixels, by a small part of the work. *random (app/base/random.h) chooses which part, so that
-     * nobody can know it beforehand. TC_BAD_INPUT: they are not possible. TC_NO_MATCH: they are
-     * improbable, which only computing the item again can decide. NULL: the item is computed again
-     * instead, as if they always were. */
+     * nobody can know it beforehand. Returns TC_BAD_INPUT if they are not possible, and TC_NO_MATCH
+     * if they are improbable, so that only computing the item again can decide. NULL: the item is
+     * always computed again instead. */
     tc_status (*check_pixels)(const an_work *work, const wu_output *out, uint64_t *random,
                               tc_err *err);
     /* Suggests parameters for the pictures, besides those that are given (suggest.h). `out` is
@@ -216,8 +225,8 @@ typedef struct an_analysis {
     /* The average cost of check_pixels for an item, as a share of its plan's operations, as
      * measured (docs/validation.md). It does not include reading the pixels, but includes computing
      * those correct items again that check_pixels finds improbable. The validator checks as many
-     * items of a result as take a fiftieth of the result's operations, but at least one. work:
-     * without pixels. NULL with check_pixels: 1. */
+     * items of a result as it can with a fiftieth of the result's operations, but at least one.
+     * work->pixels is not set. NULL, although there is check_pixels: the share is 1. */
     double (*pixels_share)(const an_work *work);
     const an_backend *cpu; /* the CPU backend; ocl_backend() returns the OpenCL backend */
     bool preview_amounts;  /* `preview` returns amounts */
@@ -236,12 +245,12 @@ typedef struct an_analysis {
 
 /* All analyses in the order of analyses.def, ended by NULL. */
 extern const an_analysis *const an_table[];
-/* The analysis of this name; NULL: there is none. */
+/* The analysis of this name, or NULL if there is none. */
 const an_analysis *an_find(const char *name);
 
 /* Reads and checks the parameters in `json` (an_params_read, derive_params). *params is the
- * analysis' struct, to be passed to its functions and freed by an_params_free. where: the beginning
- * of messages. */
+ * analysis' struct, to be passed to its functions and freed by an_params_free. where: the text that
+ * messages begin with. */
 tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
                    void **params, tc_err *err);
 void an_params_free(const an_analysis *analysis, void **params);
@@ -249,19 +258,19 @@ void an_params_free(const an_analysis *analysis, void **params);
  * owns the reference. */
 json_t *an_params_as_run(const void *params);
 
-/* Whether the analysis can do this item. where: the beginning of messages. */
+/* Checks that the analysis can be done on this item. where: the text that messages begin with. */
 tc_status an_check_item(const an_analysis *analysis, const void *params, const wu_item *item,
                         const char *where, tc_err *err);
 
-/* A work unit with its analysis and parameters. */
+/* A work unit that was read, with its analysis and parameters. */
 typedef struct an_unit {
     wu_job *job;
     const an_analysis *analysis;
     void *params;
 } an_unit;
 
-/* Reads a work unit and its parameters, and checks that the analysis can do its items. *out: freed
- * by an_unit_free. */
+/* Reads a work unit and its parameters, and checks that the analysis can be done on its items.
+ * *out: freed by an_unit_free. */
 tc_status an_unit_read(const char *path, an_unit *out, tc_err *err);
 /* Does the same as an_unit_read, and polls meanwhile (wu_job_read_polled). */
 tc_status an_unit_read_polled(const char *path, const tc_poll *poll, an_unit *out, tc_err *err);
@@ -289,21 +298,21 @@ double an_reading_flops(const wu_item *item);
 /* Operations of a plan that a core does in a second, accurate to a factor of two or three. */
 #define AN_CORE_SPEED 5e9
 /* The cost of an item's own work, from decoding its pixels to compressing its arrays, in operations
- * of a core. speed: the speed at which the chunks are done, relative to a core (1 on the CPU); the
- * rest is always done by the host. */
+ * of a CPU core. speed: the speed at which the chunks are done, relative to a core (1 on the CPU);
+ * all other work is always done by the CPU. */
 double an_weight(const an_plan *plan, double speed);
-/* The share of that cost, 0 to 1, that is spent when chunks_done chunks are done. */
+/* The share of an_weight, 0 to 1, that is spent when chunks_done chunks are done. */
 double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done);
-/* The share of that cost, 0 to 1, that is spent when the given share of the item's arrays is
+/* The share of an_weight, 0 to 1, that is spent when the given share of the item's arrays is
  * compressed. */
 double an_spent_packing(const an_work *work, double share);
 
 /* Does all chunks of an item, without checkpoints, in a zeroed state of plan.state_bytes. deadline:
- * a time of tc_seconds, after which it returns TC_TRY_LATER; 0: none. */
+ * a time of tc_seconds, after which TC_TRY_LATER is returned; 0 if there is none. */
 tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
                       void *state, double deadline, tc_err *err);
-/* Does an item on the CPU, from work->plan to the arrays in *out (freed by wu_output_free). index:
- * the item's index in the job. deadline: as of an_work_run. */
+/* Processes an item on the CPU completely. work->plan must be set. *out: the item's arrays, freed
+ * by wu_output_free. index: the item's index in the job. deadline: see an_work_run. */
 tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t index,
                      double deadline, wu_output *out, tc_err *err);
 /* Opens a worker on a zeroed state, and calls `use` with it, which does a part of the work and
@@ -316,8 +325,9 @@ tc_status an_use_worker(const an_backend *backend, const an_work *work,
 tc_status an_copy_box(const wu_pixels *px, const uint32_t from[3], const uint32_t size[3],
                       wu_pixels *out, tc_err *err);
 
-/* Call the analysis' init and the backend's sync, and do nothing if these are NULL. */
+/* Calls the analysis' init; does nothing if it is NULL. */
 tc_status an_init(const an_analysis *analysis, const an_work *work, void *state, tc_err *err);
+/* Calls the backend's sync; does nothing if it is NULL. */
 tc_status an_sync(const an_backend *backend, void *worker, void *state, tc_err *err);
 
 #endif

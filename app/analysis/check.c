@@ -54,13 +54,13 @@ tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* 16 bytes at any address that is a multiple of 4, as two or as four integers. */
+/* Vectors of 16 bytes at any address that is a multiple of 4: two or four integers. */
 typedef uint64_t lanes __attribute__((vector_size(16), aligned(4), may_alias));
 
 typedef int32_t labels4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* The first element of row[first] to row[end - 1] that is neither 0 nor `label`; 0: there is none.
- */
+/* Returns the first element of row[first] to row[end - 1] that is neither 0 nor `label`, or 0 if
+ * there is none. */
 static int32_t find_other(const int32_t *row, uint32_t first, uint32_t end, int32_t label)
 {
     uint32_t x = first;
@@ -78,7 +78,7 @@ static int32_t find_other(const int32_t *row, uint32_t first, uint32_t end, int3
     return 0;
 }
 
-/* Adds the voxels from x to end - 1 of the row at z and y. */
+/* Adds the voxels from x to end - 1 of the row at z and y to *e. */
 static void add_run(an_extent *e, int64_t z, int64_t y, int64_t x, int64_t end)
 {
     const int64_t lo[3] = { z, y, x }, hi[3] = { z + 1, y + 1, end }, n = end - x;
@@ -99,7 +99,8 @@ typedef struct label_run {
     int32_t label;
 } label_run;
 
-/* Appends the run that ends before x, if its label is not 0. Returns the number of runs. */
+/* Appends the run [begin, x) to the n runs, unless its label is 0. Returns the new number of runs.
+ */
 static inline size_t end_run(const int32_t *row, uint32_t begin, uint32_t x, label_run *runs,
                              size_t n)
 {
@@ -111,12 +112,13 @@ static inline size_t end_run(const int32_t *row, uint32_t begin, uint32_t x, lab
  * their number. */
 static size_t list_runs(const int32_t *row, uint32_t nx, label_run *runs)
 {
-    enum { WORD = 64 };
+    enum { WORD = 64 }; /* pixels that an_bits_changes compares with the pixels after them */
     uint32_t begin = 0, x = 0;
     size_t n = 0;
 
     while (nx > WORD && x + 1 < nx) {
-        /* The last word begins earlier, so that the row has the pixel after it. */
+        /* The last word begins before x, so that the pixel after it is in the row; its bits before
+         * x are cleared. */
         const uint32_t at = x + WORD < nx ? x : nx - WORD - 1;
 
         for (uint64_t bits = an_bits_changes(row + at) >> (x - at) << (x - at); bits != 0;
@@ -136,9 +138,10 @@ static size_t list_runs(const int32_t *row, uint32_t nx, label_run *runs)
     return end_run(row, begin, nx, runs, n);
 }
 
-/* Returns the label of a run among n above that has another label than r and a pixel within `side`
- * pixels of those of r, or touches r from the left; 0: there is none. *first: the first run above
- * that does not end before r, for this and the next run of the row; advanced. */
+/* Returns the label of a run that touches r and has another label, or 0 if there is none: the run
+ * to the left of r (r[-1], if has_left is set) or one of the n runs of the row above. side: 1 if
+ * pixels that share only a corner touch, else 0. *first: the index in `above` to begin at, which
+ * this advances to the first run that does not end before r, for the next call. */
 static int32_t find_touching(const label_run *r, bool has_left, const label_run *above, size_t n,
                              uint32_t side, size_t *first)
 {
@@ -164,7 +167,7 @@ tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_sep
     TC_AUTOFREE label_run *const lists = malloc(2 * room * sizeof *lists);
     if (lists == NULL)
         return tc_no_memory(err, name);
-    size_t n_above = 0;
+    size_t n_above = 0; /* number of runs of the previous row */
 
     for (uint32_t z = 0; z < item->nz; z++)
         for (uint32_t y = 0; y < ny; y++, row += nx) {

@@ -8,16 +8,16 @@
 
 #include "app/analysis/analysis.h"
 
-/* Checks that all integers of an array (WU_I64) are in [lo, hi]. If lo > hi, none is. */
+/* Checks that all integers of an array (WU_I64) are in [lo, hi], which is empty if lo > hi. */
 tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int64_t hi,
                          tc_err *err);
 
-/* Whether value is the double nearest to S / den for an integer S from 0 to 2^51. Sets *sum to S.
- */
+/* Whether value is the double nearest to S / den for an integer S from 0 to 2^51. If so, sets *sum
+ * to S. */
 bool an_is_quotient(double value, int64_t den, int64_t *sum);
 
-/* If a result has at least this many cells, and most of them are tiny, it is probably a
- * segmentation of noise. */
+/* A result with at least this many cells, most of which are tiny, is probably a segmentation of
+ * noise. */
 enum { AN_MANY = 20 };
 
 /* Whether an array (WU_I64) has at least `fewest` elements, and more than half of them are less

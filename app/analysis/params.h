@@ -1,8 +1,8 @@
 /* Parameters of analyses, declared in tables. A table has an entry for each key, which states the
- * allowed values and the field of the analysis' struct that stores the value. Reading, checking,
- * messages, the parameters in results, `texcell-wu parameters` and the tables of docs/analyses are
- * made from it. What a table cannot express (keys that depend on each other, values that are
- * derived from others) is done by an_analysis.derive_params. */
+ * allowed values and the field of the analysis' struct that stores the value. The table controls
+ * how parameters are read, checked, named in messages, recorded in results, and listed by
+ * `texcell-wu parameters` and in docs/analyses. What a table cannot express (keys that depend on
+ * each other, values that are derived from others) is done by an_analysis.derive_params. */
 #ifndef AN_PARAMS_H
 #define AN_PARAMS_H
 
@@ -31,7 +31,7 @@ typedef enum an_type {
 /* What a parameter in pixels measures, so that texcell-wu pack can accept it in micrometres if the
  * size of a pixel is known. */
 typedef enum an_measure {
-    AN_NO_MEASURE,    /* cannot be given in micrometres */
+    AN_NO_MEASURE,    /* nothing that can be given in micrometres */
     AN_LENGTH,        /* a length in pixels, which must have the same size along all axes */
     AN_LENGTH_FINEST, /* a length in pixels along the axis along which pixels are smallest */
     AN_LENGTH_SPACED, /* a length: in stacks in the unit of `spacing`, in images in pixels */
@@ -55,9 +55,9 @@ typedef struct an_param {
                         precision */
     /* The default value, as JSON or a word. NULL: the key is required; "": it may be missing. */
     const char *initial;
-    /* Words, numbers or null, ended by NULL: the values of AN_CHOICE and AN_PRESET; for other
-     * types, further allowed values. If the value is one of the latter, the field `word` becomes 1
-     * + its index, and `field` stays 0. */
+    /* Words, numbers or null, ended by NULL: the values of AN_CHOICE and AN_PRESET. For other
+     * types, these are further allowed values: if the value is one of them, the field `word`
+     * becomes 1 + its index in `choices`, and `field` stays 0. */
     const char *const *choices;
     an_field word;
     const char *const *words;    /* for AN_WORDS: the words, at most 32, ended by NULL */
@@ -79,13 +79,13 @@ typedef struct an_param {
 
 /* The first member of each analysis' struct of parameters. */
 typedef struct an_params_head {
-    json_t
-        *as_run; /* the complete parameters, with defaults, and presets replaced by their values */
+    /* The complete parameters, with defaults, and presets replaced by their values. */
+    json_t *as_run;
 } an_params_head;
 
 /* Reads and checks the parameters in `json`: fills the zeroed struct that begins with *params, with
- * defaults for missing keys. Unknown keys are errors. where: the beginning of messages ("FILE:
- * job.json: parameters"). The caller owns params->as_run, also after a failure. */
+ * defaults for missing keys. Unknown keys are errors. where: the text that messages begin with
+ * ("FILE: job.json: parameters"). The caller owns params->as_run, also after a failure. */
 tc_status an_params_read(const an_param *table, const json_t *json, an_params_head *params,
                          const char *where, tc_err *err);
 
@@ -104,7 +104,7 @@ an_text an_value_in_words(const an_param *param);
  * or "square"`. keys: the table. */
 an_text an_condition_in_words(const an_param *param, const an_param *keys);
 /* Parses a default or a preset of a table; a word becomes a string. The caller owns the result.
- * NULL: no memory. */
+ * Returns NULL if there is no memory. */
 json_t *an_json_of(const char *text);
 
 #endif

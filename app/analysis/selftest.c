@@ -19,7 +19,8 @@ static uint32_t next_random(uint32_t *state)
     return *state >> 16;
 }
 
-/* The brightness of a pixel of the test's scene, 0 to 255. */
+/* The brightness of a pixel of the test's scene, 0 to 255. The scene AN_BALLS has a ball in each
+ * cube of side `cell`, in pixels. */
 static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_t z,
                            uint32_t *random)
 {
@@ -38,8 +39,8 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
            next_random(random) % 24;
 }
 
-/* The label of a pixel: 1 to 29 if it is as bright as the pixels of balls, else 0. Several balls
- * may have the same label. */
+/* The label of a pixel: 1 to 29 if its brightness is that of balls, else 0. Several balls may have
+ * the same label. */
 static uint32_t label_of(uint32_t x, uint32_t y, uint32_t z, uint32_t brightness)
 {
     const uint32_t cell = 14;
@@ -85,7 +86,7 @@ tc_status an_selftest_pixels(const an_selftest *t, bool labels, wu_pixels *out, 
                 if (t->bits == 8)
                     out->u8[i] = (uint8_t)v;
                 else
-                    out->u16[i] = (uint16_t)(v * 257 + x % 251);
+                    out->u16[i] = (uint16_t)(v * 257 + x % 251); /* uses all 16 bits */
                 if (labels)
                     out->labels[i] = label_of(x, y, z, v);
                 if (t->mask)
@@ -137,7 +138,8 @@ typedef struct test_item {
     an_work work;
 } test_item;
 
-/* Makes a test's item. The caller frees *m by free_item, also after a failure. */
+/* Makes a test's item, and plans the work on it. The caller frees *m by free_item, also after a
+ * failure. */
 static tc_status make_item(const an_analysis *a, const an_selftest *t, struct ocl_device *device,
                            unsigned threads, const tc_poll *poll, test_item *m, tc_err *err)
 {
@@ -190,7 +192,7 @@ static tc_status result_by_cpu(const an_analysis *a, an_work work, void *state, 
     return status == TC_OK ? a->finish(&work, 0, state, out, err) : status;
 }
 
-/* Makes the item's arrays by a backend's `finish`. TC_MORE: it cannot make them. */
+/* Makes the item's arrays by a backend's `finish`. Returns TC_MORE if `finish` cannot make them. */
 static tc_status result_by_backend(const an_analysis *a, const an_backend *backend,
                                    const an_work *work, void *state, wu_output *out, tc_err *err)
 {

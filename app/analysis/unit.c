@@ -22,7 +22,7 @@ tc_status an_check_item(const an_analysis *analysis, const void *params, const w
     return analysis->check_item != NULL ? analysis->check_item(params, item, where, err) : TC_OK;
 }
 
-/* Checks that the analysis can do every item, and all of them in one work unit. */
+/* Checks that the analysis can be done on every item, and on all of them in one work unit. */
 static tc_status check_items(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
@@ -66,8 +66,8 @@ static tc_status add_names(const wu_job *job, size_t item, const wu_output *out,
 }
 
 /* Checks that no two items have arrays of the same name. The name of an array consists of the
- * item's name and that of its content, so two items can give the same: item "a" with a map of
- * sum_variance, and item "a_sum" with a map of variance. */
+ * item's name and the name of its content, so two items can have the same array name: item "a" with
+ * a map of sum_variance, and item "a_sum" with a map of variance. */
 static tc_status check_names(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
@@ -170,8 +170,8 @@ void an_unit_free(an_unit *unit)
 }
 
 /* Decompression (Deflate) spends most time on bytes that are not part of a match. The share of
- * these grows with the ratio of compressed to decompressed bytes; at a ratio of about 0.43 nearly
- * no byte is part of a match. The constants are measured. */
+ * these bytes grows with the ratio of compressed to decompressed bytes; at a ratio of about 0.43
+ * hardly any byte is part of a match. The constants are measured. */
 double an_reading_flops(const wu_item *item)
 {
     const unsigned pixel_bytes =

@@ -6,7 +6,7 @@
 
 _Static_assert((int)COOC_HARALICK == (int)GLCM_FEATURES && (int)COOC_IMC2 == (int)GLCM_IMC2 &&
                    (int)COOC_ASM == (int)GLCM_ASM,
-               "cooc.h begins with the features of core.h");
+               "cooc_core.h begins with the features of core.h");
 
 #define FIELD(field) AN_FIELD(glcm_params, field)
 #define MAP_FIELD(field) AN_FIELD(glcm_map, field)
@@ -19,6 +19,7 @@ static const char *const directions[] = { "all", "four", NULL };
 static const char *const feature_sets[] = { "haralick", "ibsi", NULL };
 static const char *const rois[] = { "all", "disc", "mask", NULL };
 
+/* The fields without names in these tables are key, type and field (an_param). */
 static const an_param window_keys[] = {
     { "shape", AN_CHOICE, FIELD(window), .choices = shapes, .initial = "disc",
       .help = "disc, square: a window around each pixel of the ROI; roi: the whole ROI at once." },

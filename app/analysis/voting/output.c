@@ -38,9 +38,10 @@ static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, u
     return true;
 }
 
-/* A peak in fewer bytes than a voting_peak, as there are many more peaks than points. */
+/* A peak before suppression, in fewer bytes than a voting_peak, as there are many more peaks than
+ * points. */
 typedef struct candidate {
-    uint32_t score, index; /* index: of the pixel */
+    uint32_t score, index; /* score; index of the pixel */
 } candidate;
 
 typedef struct candidates {
@@ -90,6 +91,7 @@ typedef struct search {
     } *results; /* [threads] */
 } search;
 
+/* For the pool: finds the peaks of a band. */
 static void search_band(void *user, unsigned thread, size_t band)
 {
     const search *const job = user;
@@ -161,13 +163,16 @@ int voting_by_order(const void *va, const void *vb)
 
 /* --- suppression ----------------------------------------------------------------------------- */
 
-/* The kept peaks, sorted into boxes. A box is larger than the radius, so all peaks nearer than the
- * radius to a pixel are in its box or an adjacent one. Axes are z, y, x. */
+/* The peaks that are not suppressed, sorted into boxes. A box is larger than the radius, so all
+ * peaks nearer than the radius to a pixel are in the pixel's box or an adjacent one. Axes are z, y,
+ * x. */
 typedef struct grid {
     size_t box[3]; /* size of a box in pixels */
     size_t n[3];   /* number of boxes along each axis */
-    int64_t *head; /* [n[0]][n[1]][n[2]]: index of a kept peak in the box; -1: there is none */
-    int64_t *next; /* for each kept peak: index of the next kept peak in its box; -1: none */
+    int64_t *head; /* [n[0]][n[1]][n[2]]: index of a kept peak in the box, from which `next` leads
+                      to the others; -1: there is none */
+    int64_t
+        *next; /* for each kept peak: index of the next kept peak in its box; -1: there is none */
 } grid;
 
 static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_err *err)
@@ -220,7 +225,7 @@ static bool is_suppressed(const voting_scheme *s, const grid *g, const voting_pe
     return false;
 }
 
-/* Appends a peak to the kept ones, unless it is suppressed. */
+/* Appends a peak to the kept peaks, unless it is suppressed. */
 static tc_status add_unless_suppressed(const voting_scheme *s, grid *g, const voting_peak *peak,
                                        voting_peaks *peaks, tc_err *err)
 {
@@ -257,7 +262,8 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
     return TC_OK;
 }
 
-/* Does the same as voting_suppress for candidates: appends the kept ones to p, which is empty. */
+/* Does the same as voting_suppress for candidates: sorts them, and appends those that are kept to
+ * p, which is empty. */
 static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting_peaks *p,
                                    const tc_poll *poll, tc_err *err)
 {
@@ -278,9 +284,9 @@ static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting
 
 /* --- threshold ------------------------------------------------------------------------------- */
 
-/* The threshold "auto" is 3/10 of the score of the last of those peaks, best first, that make up
- * half of the sum of all scores. Many weak peaks, which are noise, hardly change it, and it does
- * not depend on the number of cells. */
+/* The threshold "auto" is 3/10 of a middle score: that of the peak at which the best peaks, added
+ * up in order, reach half of the sum of all scores. Many weak peaks, which are noise, hardly change
+ * this threshold, and it does not depend on the number of cells. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p)
 {
     uint64_t sum = 0, part = 0;
@@ -314,6 +320,7 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
     };
 
     const voting_params *const p = params;
+    /* BRIGHT, RADIUS: indices in `arrays` of arrays that only some results have */
     enum { DECLARED = sizeof arrays / sizeof arrays[0], BRIGHT = 1, RADIUS };
     wu_declared declared[DECLARED];
     size_t n = 0;

@@ -338,8 +338,9 @@ tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err)
         status = find_shift(work, s, err);
     if (status != TC_OK)
         return status;
-    /* voting_gradient has units 16 * 64 times as small as gradient_gain: blurred pixels have 4
-     * fraction bits, and shape.inverse is 64 on the finest axis. */
+    /* The units of voting_gradient are 16 * 64 times as small as those of the gradient in
+     * gradient_gain: blurred pixels have 4 fraction bits, and shape.inverse is 64 on the finest
+     * axis. */
     s->shape.floor = (uint64_t)(p->floor * (median / deviations) * (double)(1u << s->shape.shift) *
                                 (16 * 64) * __builtin_sqrt(gradient_gain(s)));
     return TC_OK;

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
+/* The work of voting_refine, called r. */
 typedef struct refiner {
     const voting_scheme *s;
     const uint32_t *blurred;
@@ -34,19 +35,19 @@ static u4 load4(const uint32_t *from)
 /* A row of the blurred picture near a peak. */
 typedef struct row_around {
     int32_t z, y;
-    int64_t dz, dy;              /* distance from the peak */
+    int64_t dz, dy;              /* offset from the peak */
     const uint32_t *pixels;      /* the row's first pixel */
     const uint32_t *next[2];     /* the next row along z [0] and y [1]; at the picture's border the
                                     row itself */
     const uint32_t *previous[2]; /* the previous row, likewise */
 } row_around;
 
-/* Finds which of pixels x to x + 3 have gradients that point towards the peak within 30 degrees:
- * sets their lanes of *facing to all ones, the others to 0. Returns whether any lane is set. dx:
- * distance of pixel x from the peak. This rules out most pixels without a root or division. It
- * never rules out a pixel that voting_add_line accepts: such a pixel's direction, in integers, is
- * within 22.5 degrees and has an error of less than one degree, and the errors of single precision
- * are far smaller. */
+/* Finds which of pixels x to x + 3 have gradients that point towards the peak within 30 degrees
+ * (cos^2 is 0.75): sets their lanes of *facing to all ones, the others to 0. Returns whether any
+ * lane is set. dx: offset of pixel x from the peak. This rules out most pixels without a root or
+ * division. It never rules out a pixel that voting_add_line accepts: such a pixel's direction, in
+ * integers, is within 22.5 degrees and has an error of less than one degree, and the errors of
+ * single precision are far smaller. */
 static bool may_face4(const refiner *r, const row_around *row, int32_t x, int64_t dx, i4 *facing)
 {
     const voting_shape *const s = &r->s->shape;
@@ -86,9 +87,9 @@ static i128 det3(const int64_t m[3][3])
            m[0][2] * ((i128)m[1][0] * m[2][1] - (i128)m[1][1] * m[2][0]);
 }
 
-/* Scales the sums down so that entries of m are below 2^34, and those of v, which are at most 2^17
- * times as large, below 2^52. flat: in an image, the equation of z is replaced by one with the
- * solution z = 0. */
+/* Scales the sums down so that the entries of m are below 2^34, and the entries of v, which are at
+ * most 2^17 times as large, below 2^52. flat: the item is an image, and the equation of z is
+ * replaced by one with the solution z = 0. */
 static void scale_down_lines(voting_lines *l, bool flat)
 {
     int shift = 0;
@@ -138,7 +139,7 @@ static bool solve_lines(const voting_lines *l, int64_t c[3])
 
         memcpy(m, l->m, sizeof m);
         for (int b = 0; b < 3; b++)
-            m[b][a] = l->v[b];
+            m[b][a] = l->v[b]; /* replaces column a */
         i128 d = det3(m);
         if (d / det > 1 << 20 || d / det < -(1 << 20))
             return false;
@@ -147,7 +148,7 @@ static bool solve_lines(const voting_lines *l, int64_t c[3])
     return true;
 }
 
-/* Adds the gradient of pixel x of a row to the sums. dx: distance from the peak. */
+/* Adds the gradient of pixel x of a row to the sums. dx: the pixel's offset from the peak. */
 static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_t dx,
                       voting_lines *l)
 {
@@ -217,8 +218,10 @@ static voting_lines lines_around(const refiner *r, const voting_peak *p)
     for (int64_t z = from[0]; z <= to[0]; z++)
         for (int64_t y = from[1]; y <= to[1]; y++) {
             const row_around row = row_at(r, p, z, y);
+            /* 5/4 of the radius is 5 radius64, as radius64 is in 1/64 pixel, and an x step is 4
+             * scale. */
             const int64_t rest = 25 * s->radius64 * s->radius64 - row.dz * row.dz - row.dy * row.dy;
-            int64_t k = reach[2];
+            int64_t k = reach[2]; /* the row has the pixels at most k columns from the peak */
 
             while (k >= 0 && 16 * k * k * s->scale[2] * s->scale[2] > rest)
                 k--;
@@ -248,7 +251,7 @@ static void move_peak(const voting_scheme *s, const int64_t c[3], voting_peak *p
 }
 
 /* Refines a peak. If the lines do not cross, the peak is no cell, and its score becomes 0. lines:
- * the peak's sums; NULL: they are computed here. */
+ * the peak's sums; if NULL, they are computed here. */
 static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak *p)
 {
     const bool flat = r->s->nz == 1;
@@ -257,7 +260,7 @@ static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak
 
     for (int a = 0; a < 3; a++)
         for (int b = 0; b < a; b++)
-            l.m[b][a] = l.m[a][b];
+            l.m[b][a] = l.m[a][b]; /* only the lower triangle is set */
     scale_down_lines(&l, flat);
     if (!lines_cross(&l, flat))
         p->score = 0;
