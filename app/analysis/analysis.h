@@ -174,9 +174,9 @@ typedef struct an_analysis {
                         size_t size);
     /* Computes the plan of an item. */
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
-    /* For an analysis whose memory depends on the values of the pixels: replaces plan->memory_bytes
-     * by the memory for these pixels, for which it does a part of the work. NULL: the memory does
-     * not depend on the values. */
+    /* For an analysis whose memory depends on the values of the pixels: replaces the plan's bytes
+     * of memory by those for these pixels, for which it does a part of the work. NULL: the memory
+     * does not depend on the values. */
     tc_status (*memory)(const an_work *work, an_plan *plan, tc_err *err);
     /* The share of the chunks' total time that chunks_done chunks take: 0 to 1, never decreasing.
      * Depends only on parameters, item and plan, so that a job that continues from a checkpoint

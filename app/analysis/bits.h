@@ -12,7 +12,8 @@
 
 #include "workunits/format/job.h"
 
-/* Packs 64 bytes, each 0 or 1, into the bits of a word; each multiplication packs eight. */
+/* Packs 64 bytes, each 0 or 1, into the bits of a word. Each multiplication moves the lowest bits
+ * of eight bytes into the product's highest byte. */
 static inline uint64_t an_bits_gather(const uint8_t *flags)
 {
     uint64_t word = 0;
@@ -36,7 +37,7 @@ static inline uint64_t an_bits_at_most16(const uint8_t *pixels, __m128i most)
 }
 #endif
 
-/* Bit i is set if pixels[i] < threshold, for 64 pixels. 1 <= threshold <= 255. */
+/* Returns 64 bits: bit i is set if pixels[i] < threshold. 1 <= threshold <= 255. */
 static inline uint64_t an_bits_below64(const uint8_t *pixels, uint32_t threshold)
 {
     assert(threshold >= 1 && threshold <= 255);
@@ -81,7 +82,8 @@ static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t thre
 #endif
 }
 
-/* Bit i is set if pixel first + i of the picture is below the threshold, for i < n, 1 <= n <= 64.
+/* Returns n bits, 1 <= n <= 64: bit i is set if pixel first + i of the picture is below the
+ * threshold.
  */
 static inline uint64_t an_bits_below(const wu_pixels *px, size_t first, unsigned n,
                                      uint32_t threshold)
@@ -105,7 +107,8 @@ static inline uint64_t an_bits_below(const wu_pixels *px, size_t first, unsigned
 }
 
 #ifdef __SSE2__
-/* Returns lanes of ones where four labels are equal to the ones after them. */
+/* Compares four labels with the labels that follow each of them: sets a lane to all ones where they
+ * are equal. */
 static inline __m128i an_bits_equal4(const int32_t *row)
 {
     return _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(const void *)row),
@@ -113,7 +116,7 @@ static inline __m128i an_bits_equal4(const int32_t *row)
 }
 #endif
 
-/* Bit i is set if row[i] != row[i + 1], for 64 labels and the one after them. */
+/* Returns 64 bits: bit i is set if row[i] != row[i + 1]. row: 65 labels. */
 static inline uint64_t an_bits_changes(const int32_t *row)
 {
 #ifdef __SSE2__

@@ -16,7 +16,7 @@ enum {
 };
 
 /* The pictures that a suggestion is made from: grey, without masks, one slice of each stack, and
- * only a part of large ones. */
+ * only a part of large pictures. */
 typedef struct an_pictures {
     size_t n;
     wu_item items[AN_MAX_PICTURES]; /* only name, nx, ny and bits are set; nz is 1 */
@@ -36,7 +36,7 @@ typedef struct an_curve {
     char title[200];
     const char *x_name, *y_name;
     bool bars;     /* draw bars, not a line */
-    size_t n;      /* points */
+    size_t n;      /* number of points */
     double *x, *y; /* owned */
     double mark;   /* the suggested value, on the x axis */
 } an_curve;
@@ -44,7 +44,7 @@ typedef struct an_curve {
 typedef struct an_suggestion {
     json_t *parameters; /* the suggested parameters, without those that were given; owned */
     char why[800];      /* text for people: how the parameters were found */
-    char doubt[300];    /* text for people: why the parameters may not suit all pictures; or "" */
+    char doubt[300];    /* text for people: why the parameters may not suit all pictures, or "" */
     const char *each_doubt; /* text for people: a doubt that concerns each picture alone; or NULL */
     size_t n_curves;
     an_curve curves[AN_MAX_CURVES];

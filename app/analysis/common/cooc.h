@@ -42,7 +42,8 @@ static inline void cooc_entries(cooc_sums *m, const tc_logs *logs, uint64_t entr
         m->k_log_k += n * tc_k_log2_k(logs, entry);
 }
 
-/* Adds all k pairs of the levels a <= b. They are two entries of k in C, or if a = b one of 2k. */
+/* Adds all k pairs of the levels a <= b. In C they are two entries of the value k, or if a = b one
+ * entry of the value 2k. */
 static inline void cooc_add(cooc_sums *m, const tc_logs *logs, uint32_t a, uint32_t b, uint32_t k)
 {
     cooc_entries(m, logs, (uint64_t)k << (a == b), a == b ? 1 : 2);

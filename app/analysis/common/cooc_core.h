@@ -7,7 +7,7 @@
 
 #include "app/analysis/common/real_core.h"
 
-/* The features with their names; the first COOC_HARALICK are Haralick's. */
+/* The features with their names in results; the first COOC_HARALICK are Haralick's. */
 #define COOC_EACH(FEATURE)                                                                     \
     FEATURE(COOC_ASM, "asm")                                                                   \
     FEATURE(COOC_CONTRAST, "contrast")                                                         \
@@ -70,7 +70,8 @@ typedef struct cooc_weights {
     double shade, prominence; /* over the histogram of a + b: cluster_shade, cluster_prominence */
 } cooc_weights;
 
-/* Adds a bin of the histogram of |a - b| to the sums of the wanted features. */
+/* Adds a bin of the histogram of |a - b|, with this count, to the sums of the wanted features (bit
+ * i: feature i). */
 TC_INLINE void cooc_difference(cooc_weights *w, tc_u32 bin, double count, tc_u32 levels,
                                tc_u32 wanted)
 {
@@ -97,7 +98,8 @@ TC_INLINE void cooc_sum(cooc_weights *w, tc_u32 bin, double count, double mean)
     w->prominence += cube * deviation;
 }
 
-/* The mean of a + b for cooc_sum, rounded as the feature sum_average is. */
+/* The mean of a + b for cooc_sum. Adding and subtracting 2 rounds it as the feature sum_average, of
+ * levels from 1 on, is rounded. */
 TC_INLINE double cooc_mean(const cooc_totals *t)
 {
     return ((double)t->s1 / (double)t->pairs + 2) - 2;
@@ -106,10 +108,10 @@ TC_INLINE double cooc_mean(const cooc_totals *t)
 /* Computes the features without logarithms; n must be > 0. */
 TC_INLINE void cooc_plain_features(const cooc_totals *t, const cooc_weights *w, double *out)
 {
+    /* variance: 4 n^2 times the variance of the marginal distribution */
     const cooc_wide n = (cooc_wide)t->pairs, s1 = (cooc_wide)t->s1, s2 = (cooc_wide)t->s2,
                     d1 = (cooc_wide)t->d1, d2 = (cooc_wide)t->d2,
-                    variance = n * (s2 + d2) -
-                               s1 * s1; /* 4 n^2 times the variance of the marginal distribution */
+                    variance = n * (s2 + d2) - s1 * s1;
     const double pairs = (double)t->pairs, squared = pairs * pairs;
 
     out[COOC_ASM] = (double)t->squares / (4 * squared);

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* Passes along y and z do this many adjacent lines at a time, so that whole cache lines are read.
- */
+/* Passes along y and z transform this many adjacent lines of pixels at a time, so that whole cache
+ * lines are read. */
 enum { COLUMNS = 16 };
 /* The least number of pixels in a part of the first pass. */
 enum { ROWS_PIXELS = 1 << 16 };
@@ -62,6 +62,7 @@ size_t edt_parts(const edt_job *job, unsigned pass)
 
 /* --- along x --------------------------------------------------------------------------------- */
 
+/* Does the first pass for a row of n pixels. */
 static void first_pass_row(const uint8_t *mask, uint32_t n, edt_sides sides, uint32_t *out)
 {
     for (uint32_t a = 0, b; a < n; a = b) {
@@ -88,7 +89,8 @@ static void first_pass(const edt_job *job, size_t part)
 
 /* --- along y and z --------------------------------------------------------------------------- */
 
-/* Transforms the run [a,b) of a line of n pixels, in place. */
+/* Transforms the run [a,b) of a line of n pixels, in place. A run consists of adjacent pixels of
+ * one side (of the mask or of the background). */
 static void later_pass_run(uint32_t *d2, uint32_t a, uint32_t b, uint32_t n, const edt_line *line)
 {
     edt_envelope e;

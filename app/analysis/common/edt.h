@@ -4,8 +4,8 @@
  * pixel the transform gives the squared distance, in pixels, to the nearest pixel of the other
  * side. Pixels outside the picture belong to no side.
  *
- * The work is done in passes along x, y and z (a picture has only the first two), each of
- * independent parts, so that a caller can stop after any part. All parts of a pass must be
+ * The work is done in passes along x, y and z (a picture needs only the first two). A pass consists
+ * of independent parts, so that a caller can stop after any part. All parts of a pass must be
  * complete before the next pass begins.
  */
 #ifndef AN_EDT_H

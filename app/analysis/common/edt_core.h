@@ -1,13 +1,13 @@
 /*
  * The exact squared Euclidean distance transform along one line, for C and OpenCL C.
  *
- * A mask divides the pixels into two sides. The transform is separable: a pass along x gives for
+ * A mask divides the pixels into two sides. The transform is separable: a pass along x computes for
  * every pixel the squared distance to the nearest pixel of the other side in its own line; a pass
- * along another axis then combines lines by
+ * along another axis then computes a line's values `out` from the values g of the pass before it:
  *   out(u) = min over i of g(i) + (u - i)^2,
- * the lower envelope of parabolas (A. Meijster, J. Roerdink, W. Hesselink, "A
- * general algorithm for computing distance transforms in linear time", 2000).
- * All arithmetic is in integers, so every implementation gives the same bits.
+ * the lower envelope of parabolas (A. Meijster, J. Roerdink, W. Hesselink, "A general algorithm for
+ * computing distance transforms in linear time", 2000). All arithmetic is in integers, so every
+ * implementation gives the same bits.
  *
  * Both sides are transformed at once: a line consists of runs of pixels of one side. For a pixel
  * of a run, no pixel beyond the run is nearer than those next to its two ends, which are of the
@@ -18,8 +18,8 @@
 
 #include "app/analysis/common/core.h"
 
-/* The transform's value if there is no pixel of the other side, or if its squared distance is not
- * below this. */
+/* The transform's value if there is no pixel of the other side, or if the squared distance is at
+ * least this value. */
 #define EDT_FAR 0xffffffffu
 
 /* A parabola of the lower envelope: its apex is at (site, height), and from `start` on it is the
@@ -67,8 +67,8 @@ TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_parabola p)
 }
 
 /* The first position x at which the parabola of a later site u is below p, the last parabola that
- * it does not hide: (x - u)^2 + height < (x - p.site)^2 + p.height. The numerator is not negative.
- */
+ * it does not hide: (x - u)^2 + height < (x - p.site)^2 + p.height. The numerator `top` is not
+ * negative. */
 TC_INLINE tc_u64 edt_cross(edt_parabola p, tc_u32 u, tc_u32 height)
 {
     const tc_u32 offset = u - p.site, twice = 2 * offset;
@@ -101,8 +101,8 @@ TC_INLINE void edt_push(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 
     }
 }
 
-/* Begins the envelope of the run [first, end). The pixel before the run is of the other side, so it
- * adds a parabola of height 0. */
+/* Begins the envelope of the run [first, end). The pixel before the run, if there is one, is of the
+ * other side and adds a parabola of height 0. */
 TC_INLINE edt_envelope edt_begin(const edt_line *line, tc_u32 first, tc_u32 end)
 {
     edt_envelope e = { first, end, 0, { 0, 0, 0 } };

@@ -47,6 +47,7 @@ static bool is_queued(const an_follow *f, size_t i)
     return (f->queued[i / 8] >> i % 8 & 1) != 0;
 }
 
+/* Adds a pixel to the component's sums and bounding box. */
 static void extend_component(an_component *c, const uint32_t position[3], uint32_t grey)
 {
     for (int k = 0; k < 3; k++) {
@@ -97,6 +98,6 @@ void an_follow_component(an_follow *f, size_t pixel, an_component *out)
         for (int k = 0; k < (f->corners ? 8 : 4) && out->whole; k++)
             out->whole = visit_neighbour(f, position, steps[k][0], steps[k][1], &end);
     }
-    for (size_t i = 0; i < end; i++)
+    for (size_t i = 0; i < end; i++) /* clears `queued` for the next call */
         f->queued[f->queue[i] / 8] = 0;
 }

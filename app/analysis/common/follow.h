@@ -10,9 +10,9 @@
 
 typedef struct an_component {
     uint64_t pixels, grey; /* number of pixels, sum of their grey values */
-    uint64_t sum[3];       /* sums of their coordinates: z, y, x */
+    uint64_t sum[3];       /* sums of the pixels' coordinates: z, y, x */
     uint32_t lo[3], hi[3]; /* bounding box; hi is exclusive */
-    bool whole;            /* all pixels were found; false: they were more than `room` */
+    bool whole;            /* all pixels were found; false: there are more than an_follow.room */
 } an_component;
 
 typedef struct an_follow {
@@ -32,8 +32,9 @@ tc_status an_follow_begin(an_follow *f, size_t room, tc_err *err);
 void an_follow_end(an_follow *f);
 /* Whether a pixel is on the side of the threshold that components consist of. */
 bool an_follow_accepts(const an_follow *f, size_t pixel);
-/* Finds a pixel that an_follow_accepts: tests a randomly chosen pixel and those after it, `most`
- * pixels in all (the first pixel follows the last). Returns false if none of them is accepted. */
+/* Finds a pixel that an_follow_accepts: tests at most `most` consecutive pixels, beginning at a
+ * random one (the picture's first pixel follows its last). Returns false if none of them is
+ * accepted. */
 bool an_follow_find(const an_follow *f, size_t most, uint64_t *random, size_t *pixel);
 /* Finds the component of a pixel that an_follow_accepts. f->queue then begins with its pixels. */
 void an_follow_component(an_follow *f, size_t pixel, an_component *out);

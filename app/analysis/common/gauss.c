@@ -58,7 +58,7 @@ static inline const uint32_t *values_from(const uint32_t *line, size_t first)
     return line != NULL ? line + first : zeros;
 }
 
-/* Filters the values first to first + m - 1, with sums of the given type. */
+/* The body of blur_block, with sums of the given type. */
 #define SUM_BLOCK(type)                                                           \
     do {                                                                          \
         const uint32_t *const middle = values_from(lines[radius], first);         \
@@ -77,8 +77,8 @@ static inline const uint32_t *values_from(const uint32_t *line, size_t first)
             out[first + i] = (uint32_t)(sums[i] >> shift);                        \
     } while (0)
 
-/* Filters m values from index `first`. Inlined, so that m is a constant: GCC then vectorizes first
- * -O2, too. */
+/* Filters m values from index `first`. This is inlined, so that m is a constant: GCC then
+ * vectorizes the loops, also with -O2. */
 static inline __attribute__((always_inline)) void blur_block(const uint32_t *weight, int radius,
                                                              const uint32_t *const *lines,
                                                              size_t first, size_t m, unsigned shift,

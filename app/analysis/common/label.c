@@ -8,7 +8,7 @@ size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges
 {
     const uint64_t flip = zeros ? ~(uint64_t)0 : 0;
     const size_t stride = lab_stride(nx);
-    uint64_t before = 0; /* the last pixel of the previous word */
+    uint64_t before = 0; /* the last pixel of the word before */
     size_t n = 0;
 
     for (size_t i = 0; i < stride; i++) {
@@ -16,7 +16,7 @@ size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges
 
         if (i + 1 == stride && nx % 64 != 0)
             word &= ((uint64_t)1 << nx % 64) - 1;
-        change = word ^ (word << 1 | before);
+        change = word ^ (word << 1 | before); /* 1 where a pixel differs from the one before it */
         before = word >> 63;
         while (change != 0) {
             edges[n++] = (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(change);
@@ -33,8 +33,8 @@ size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges)
     return lab_edges(p->bits + row * p->stride, p->nx, p->zeros, edges);
 }
 
-/* The runs of a row: their edges as returned by lab_edges, and for each run the root of its id at
- * the time when the row was labelled. */
+/* The runs of a row: their edges as lab_edges sets them, and for each run the root of its id at the
+ * time when the row was labelled. */
 typedef struct line {
     uint32_t *edges;
     int32_t *id;
@@ -43,7 +43,7 @@ typedef struct line {
 
 enum { LINES = 2 };
 
-/* Two lines, each with room for the runs of a row. */
+/* The scratch memory has two lines, each with room for the runs of a row. */
 size_t lab_scratch_bytes(const lab_picture *p)
 {
     return LINES * ((size_t)p->nx + 2) * (sizeof(uint32_t) + sizeof(int32_t));
@@ -60,9 +60,9 @@ static void divide_scratch(const lab_picture *p, void *scratch, line lines[LINES
         lines[i] = (line){ .edges = edges + (size_t)i * room, .id = ids + (size_t)i * room };
 }
 
-/* Labels the runs of a row, which are in `current`. next: the first unused id. reach: 1 if pixels
- * that touch at a corner are connected, otherwise 0. Returns the id that is the first unused one
- * afterwards. */
+/* Labels the runs of a row, which are in `current`; `above` has the runs of the row above. reach: 1
+ * if pixels that touch at a corner are connected, otherwise 0. next: the first unused id. Returns
+ * the first id that is unused afterwards. */
 static int32_t join_above(const lab_picture *p, size_t row, line *current, const line *above,
                           uint32_t reach, int32_t next)
 {
@@ -74,7 +74,7 @@ static int32_t join_above(const lab_picture *p, size_t row, line *current, const
         int32_t root = next;
 
         while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
-            j++;
+            j++; /* skips the runs above that end before this run */
         if (j < above->runs && above->edges[2 * j] < b + reach) {
             root = uf_find(ids, above->id[j]);
             /* The last run above that touches this run may also touch the next run, so it is not

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The sum of the phases' costs. */
+/* The sum of the phases' costs. costs: [phases], the cost of each phase, in any unit. */
 static inline double an_phases_sum(const double *costs, size_t phases)
 {
     double sum = 0;

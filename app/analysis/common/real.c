@@ -35,7 +35,7 @@ double tc_atan2(double y, double x)
 }
 
 /* Uses Newton's method. Dividing the exponent by three gives a first estimate within 6%, and each
- * step about squares the error. */
+ * step about squares the relative error. */
 double tc_cbrt(double x)
 {
     assert(x >= 0);
@@ -45,8 +45,8 @@ double tc_cbrt(double x)
     if (x == 0)
         return 0;
     memcpy(&bits, &x, sizeof bits);
-    bits = bits / 3 +
-           0x2a9f7893782da1ceu; /* 2/3 of the exponent's bias, adjusted to centre the error */
+    /* 2/3 of the exponent's bias, adjusted so that the errors are centred about 0 */
+    bits = bits / 3 + 0x2a9f7893782da1ceu;
     memcpy(&root, &bits, sizeof root);
     for (int i = 0; i < 5; i++)
         root = (2 * root + x / (root * root)) / 3;
@@ -78,7 +78,7 @@ tc_status tc_logs_init(tc_logs *logs, uint64_t most, tc_err *err)
                 t[m] = k;
     }
     for (size_t k = 2; k < n; k++)
-        t[k] *= k;
+        t[k] *= k; /* from log2(k) to k log2(k) */
     return TC_OK;
 }
 
@@ -88,9 +88,9 @@ void tc_logs_free(tc_logs *logs)
     *logs = (tc_logs){ .k_log2_k = NULL };
 }
 
-/* log2(1 + r) in units of 2^-120, with an error below 2^-116, for r = above / below < 2^-7: 2 / ln
- * 2 times the series of artanh(z), z = r / (2 + r), whose remainder after z^13 is less than 2^-120.
- */
+/* log2(1 + r) in units of 2^-120, with an error below 2^-116, for r = above / below < 2^-7. It is 2
+ * / ln 2 times the series of artanh(z), z = r / (2 + r), whose remainder after z^13 is less than
+ * 2^-120. */
 static tc_u128 log2_of_ratio(uint64_t above, uint64_t below)
 {
     static const tc_u128 two_by_ln2 = /* in units of 2^-125 */
@@ -123,9 +123,9 @@ void tc_log2s_destroy(tc_log2s **logs)
     *logs = NULL;
 }
 
-/* Adds the logarithm of the first eight binary digits, from the table, and that of the remaining
- * factor. The sum is rounded down to a multiple of 2^-80; if it is so near to such a multiple that
- * its error could change the result, tc_log2_q80 is used. */
+/* Adds the logarithm of k's first eight binary digits, from the table, and the logarithm of the
+ * remaining factor. The sum is rounded down to a multiple of 2^-80; if it is so near to such a
+ * multiple that its error could change the result, tc_log2_q80 is used instead. */
 tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k)
 {
     assert(k > 0 && k >> 32 == 0);

@@ -2,7 +2,7 @@
  * Elementary functions that use only +, -, *, / and sqrt in double precision. IEEE 754 defines
  * these to the bit, so results are the same on every machine, while those of libm differ between
  * releases. Each result is within some units in the last place. real_core.h has the functions that
- * devices compute, too.
+ * devices compute, too. tc_u128 is an unsigned integer of 128 bits.
  */
 #ifndef AN_REAL_H
 #define AN_REAL_H
@@ -21,7 +21,7 @@ double tc_cbrt(double x);
 
 /* The greatest number of elements of a tc_logs. */
 enum { TC_LOGS = 65536 };
-/* A table of k log2(k), in units of 2^-80, with an error of less than k 2^-75, for k < n. The
+/* A table of k log2(k), in units of 2^-80, for k < n, with errors of less than k 2^-75. The
  * logarithm of a product is computed as the sum of its factors' logarithms. */
 typedef struct tc_logs {
     tc_u128 *k_log2_k; /* [n] */

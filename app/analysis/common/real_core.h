@@ -40,8 +40,9 @@ TC_INLINE tc_u128 tc_wide_sub(tc_u128 a, tc_u128 b)
     return tc_wide(a.hi - b.hi - (a.lo < b.lo ? 1 : 0), a.lo - b.lo);
 }
 
-/* The double nearest to a signed number (two's complement), ties to even. Of the bits below the
- * upper 64 it matters only whether one is set, which decides a tie. */
+/* The double nearest to a signed number (two's complement), ties to even. The number is shifted so
+ * that its highest bit that is set is bit 127. Of its lower 64 bits it then matters only whether
+ * one is set, which decides a tie. */
 TC_INLINE double tc_wide_double(tc_u128 a)
 {
     const bool negative = (a.hi >> 63) != 0;
@@ -114,9 +115,9 @@ TC_INLINE tc_u128 tc_mul_q127(tc_u128 a, tc_u128 b)
     return tc_wide(TC_HIGH(high) << 1 | TC_LOW(high) >> 63, TC_LOW(high) << 1 | TC_LOW(low) >> 63);
 }
 
-/* log2(k) in units of 2^-80, for k > 0, with an error below 2^-79. Computed bit by bit: squaring
- * the mantissa doubles its logarithm. A rounding error of 2^-127 in step i contributes 2^-i times
- * as much. */
+/* log2(k) in units of 2^-80, for k > 0, with an error below 2^-79. It is computed bit by bit:
+ * squaring the mantissa doubles its logarithm. A rounding error of 2^-127 in step i contributes
+ * 2^-i times as much to the result. */
 TC_INLINE tc_u128 tc_log2_q80(tc_u64 k)
 {
     const int shift = tc_clz64(k);

@@ -21,9 +21,9 @@
 #define UF_LINK(parent) (parent)
 typedef volatile __global tc_i32 *uf_nodes;
 
-/* Reads a link that other work-items may change. An atomic function would make all work-items that
- * read the same root wait for each other. NVIDIA's compiler (which defines this macro) makes a
- * relaxed atomic read of a volatile read, as PTX's memory model says. */
+/* Reads a link that other work-items may change. An atomic function makes all work-items that read
+ * the same root wait for each other. It is not needed with NVIDIA's compiler (which defines the
+ * macro below), as a volatile read is a relaxed atomic read in PTX's memory model. */
 TC_INLINE tc_i32 uf_load(uf_nodes node)
 {
 #ifdef __NV_CL_C_VERSION
@@ -56,7 +56,7 @@ TC_INLINE int32_t uf_find(int32_t *nodes, int32_t i)
     while (parent != i) {
         const int32_t next = ~nodes[parent];
 
-        nodes[i] = ~next; /* halves the path */
+        nodes[i] = ~next; /* links i to its grandparent, which halves the path for later calls */
         i = parent;
         parent = next;
     }
@@ -94,7 +94,7 @@ TC_INLINE int32_t uf_lower(int32_t *node, int32_t root, int32_t parent)
 
 #endif
 
-/* The root of i's set. */
+/* The root of i's set, while other threads may join sets. */
 TC_INLINE tc_i32 uf_find_shared(uf_nodes nodes, tc_i32 i)
 {
     tc_i32 parent = UF_LINK(uf_load(&nodes[i]));
@@ -107,10 +107,10 @@ TC_INLINE tc_i32 uf_find_shared(uf_nodes nodes, tc_i32 i)
 }
 
 /* Joins the sets of a and b. Returns the number that is no longer a root, or 0 (which always is a
- * root) if a and b were in one set already. A root only gets a root as its parent, so that trees
- * stay low. In each round the larger of the two nodes is replaced by its parent. So two nodes with
- * the same root meet there without reading the root's node, which all threads would otherwise read
- * at once; and the loop ends in whatever order threads run. */
+ * root) if a and b were in one set already. A root only gets a root as its parent, so that paths
+ * stay short. In each round the larger of the two numbers is replaced by its parent. So two numbers
+ * with the same root meet at the root without reading the root's node, which all threads would
+ * otherwise read at once; and the loop ends in whatever order the threads run. */
 TC_INLINE tc_i32 uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 {
     while (a != b) {

@@ -39,8 +39,8 @@ typedef struct ws_list {
 
 typedef struct ws_map {
     ws_shape shape;
-    /* If set, paths on plateaus lead to the upper border; else to the first neighbour in raster
-     * order. */
+    /* Whether paths on plateaus lead to the plateau's upper border; if not, they lead to the first
+     * neighbour of equal height in raster order. */
     bool plateaus;
     const uint32_t *height; /* [nz][ny][nx]; pixels of height 0 belong to no hill */
     int32_t *up; /* [nz][ny][nx] the pixel to which the path goes from each pixel; WS_GROUND: it
@@ -66,21 +66,21 @@ typedef enum ws_part {
     WS_FLAT_JOIN, /* joins the pixels of each plateau */
     WS_TOPS,      /* sets `up` to the maximum that each pixel leads to */
     WS_SADDLES /* collects the saddles within these rows and between the last of them and the next
-                  row, except between maxima that remain apart anyway; ws_end then joins maxima,
-                  from the highest saddle down, unless they are apart: up[maximum] becomes the
+                  row, except saddles at which is_separate is true; ws_end then joins maxima, from
+                  the highest saddle down, where is_separate is false: up[maximum] becomes the
                   maximum that it is joined with */
 } ws_part;
 
-/* Does a part for rows [row0, row1). list: the thread's own; it records if memory runs out, and
- * ws_end reports that. */
+/* Does a part for rows [row0, row1). list: the thread's own list; if memory runs out, this is
+ * recorded in the list, and ws_end reports it. */
 void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list);
-/* Completes a part after ws_rows has done all rows, and empties the lists. TC_NO_MEMORY;
- * TC_TRY_LATER: from the poll. */
+/* Completes a part after ws_rows has done all rows, and empties the lists. Returns TC_NO_MEMORY, or
+ * TC_TRY_LATER from the poll. */
 tc_status ws_end(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists, const tc_poll *poll,
                  tc_err *err);
-/* For rows [row0, row1): sets `up` to the maximum of the pixel's hill, and first[maximum], which
- * must be INT32_MAX at first, to the index of the hill's first pixel for which `counts` returns
- * true (NULL: of its first pixel). */
+/* For rows [row0, row1): sets `up` to the maximum of each pixel's hill, and lowers first[maximum],
+ * which must initially be INT32_MAX, to the index of the hill's first pixel for which `counts`
+ * returns true, or of its first pixel if `counts` is NULL. */
 void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
               bool (*counts)(const void *user, size_t i), const void *user);
 

@@ -10,8 +10,9 @@
  * plateau, and it is not known yet where its path goes. */
 #define WS_GROUND (-1)
 #define WS_UNKNOWN (-2147483647 - 1)
-/* A preliminary value of `up` for a pixel of a plateau: its path goes to pixel i, unless a pixel is
- * found that comes before i in raster order. The value is greater for a pixel that comes first. */
+/* A preliminary value of `up` for a pixel of a plateau: its path goes to pixel i, unless another
+ * pixel is found that is earlier in raster order. The earlier pixel i is, the greater is the value.
+ */
 #define WS_PENDING(i) (-2 - (i))
 
 /* The size of the picture, nx * ny * nz pixels, and which pixels are neighbours: those that differ
@@ -36,9 +37,10 @@ TC_INLINE int ws_is_within(const ws_shape *s, tc_i32 x, tc_i32 y, tc_i32 z)
     return x >= 0 && x < s->nx && y >= 0 && y < s->ny && z >= 0 && z < s->nz;
 }
 
-/* Returns the index of the highest among a pixel and its neighbours. If several are equally high,
- * that is the first in raster order; but with `plateaus` it is the pixel itself, if none is higher.
- * `height` may begin at a later slice than the first; z counts from there. */
+/* Returns the index of the highest of a pixel and its neighbours. If several are equally high, it
+ * returns the first of these in raster order; but with `plateaus` it returns the pixel itself, if
+ * no neighbour is higher. height: may point to any slice of the picture; z is counted from this
+ * slice. */
 TC_INLINE tc_i32 ws_highest(TC_GLOBAL const tc_u32 *height, const ws_shape *s, tc_i32 x, tc_i32 y,
                             tc_i32 z, int plateaus)
 {

@@ -12,26 +12,25 @@
  *
  *   s1 = sum(a+b)   ss = sum((a+b)^2)   d1 = sum|a-b|   d2 = sum((a-b)^2)
  *
- * and f(k) = k*log2(k), every feature is one of the quotients in
- * glcm_features; for a symmetric matrix HXY1 = HXY2 = 2 HX. Each is the exact
- * quotient of the sums, rounded to the nearest multiple of 2^-32, so the
- * value does not depend on how the division is done.
+ * and f(k) = k*log2(k), every feature is one of the quotients in glcm_features. HX and HXY are the
+ * entropies of the marginal of p and of p; for a symmetric matrix HXY1 = HXY2 = 2 HX. A feature is
+ * the exact quotient of the sums, rounded to the nearest multiple of 2^-32, so it does not depend
+ * on how the division is done.
  *
- * f is a table in fixed point, built from logarithms that are exactly additive
- * (log(ab) = log(a) + log(b), to the last bit). So the mutual information of a
- * matrix that is the product of its marginals is exactly 0. Near 0 the feature
- * imc2 is proportional to the square root of the mutual information, which is the
- * difference of two sums. For imc2 these sums must be more precise than 64 bits
- * allow. Therefore they are kept twice: in units of 2^-60 modulo 2^64, where a
- * small difference is exact, and coarsely in units of 2^-12, from which the lost
- * multiple of 2^64 follows.
+ * f is a table in fixed point, built from logarithms that are exactly additive (log(ab) = log(a) +
+ * log(b), to the last bit). So the mutual information of a matrix that is the product of its
+ * marginals is exactly 0. Near 0 the feature imc2 is proportional to the square root of the mutual
+ * information, which is the difference of two sums. For imc2 these sums must be more precise than
+ * 64 bits allow. Therefore each is stored twice: in units of 2^-60 modulo 2^64, where a small
+ * difference is exact, and coarsely in units of 2^-12, which determines the multiple of 2^64 that
+ * the first form lacks.
  */
 #ifndef GLCM_CORE_H
 #define GLCM_CORE_H
 
 #include "app/analysis/common/core.h"
 
-/* The 13 features. */
+/* Haralick's 13 features. */
 enum {
     GLCM_ASM,
     GLCM_CONTRAST,
@@ -91,13 +90,14 @@ typedef struct glcm_sums {
 
 /* --- a window that slides -------------------------------------------------------------------- */
 
-/* The histograms of a window on a CPU; devices have theirs in opencl/kernels/glcm.cl. Counts are
- * below 2^15. The counts of the marginal and of cells are kept doubled, as they are indices into
- * tables of 16-byte entries: the address of an entry is then the table plus 8 times the count,
- * which a CPU computes within one instruction. */
+/* The histograms of a window on a CPU; opencl/kernels/glcm.cl has those of devices. Counts are
+ * below 2^15. The counts of the marginal and of cells are stored doubled, as they are indices into
+ * tables of 16-byte entries: the address of an entry is then the table plus 8 times the stored
+ * count, which a CPU computes within one instruction. */
 #ifndef __OPENCL_VERSION__
-#define GLCM_DOUBLED 2 /* what a pair adds to a doubled count */
+#define GLCM_DOUBLED 2 /* the amount that a pair adds to a doubled count */
 typedef struct glcm_bins {
+    /* cell: the triangle a <= b of the matrix, cell (a, b) at b (b + 1) / 2 + a */
     tc_u16 marginal[256], difference[256], sum[512], cell[256 * 257 / 2];
     /* Tables of the amounts that a pair adds to glcm_sums.difference, indexed by |a-b|, and to
      * glcm_sums.sum, indexed by a+b. They are in this struct so that their addresses need no
@@ -106,7 +106,8 @@ typedef struct glcm_bins {
     tc_u64 sum_term[512];
 } glcm_bins;
 
-/* Tables, by k, of the change of the sums when a bin's count goes from k to k+1 (glcm_tables). */
+/* Tables whose entry k is the change of a sum when a bin's count goes from k to k+1 (glcm_tables).
+ */
 typedef struct glcm_steps {
     const glcm_pair64 *cell, *marginal; /* changes of glcm_sums.cell and of glcm_sums.marginal */
     const tc_u64 *other;                /* changes of glcm_sums.fs and of glcm_sums.fd */
@@ -122,9 +123,9 @@ TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
 
 /* Adds `unit` to the count of bin `at`, or subtracts it, depending on the variable `sign`. Sets
  * `lower` to the lesser of the old and the new count. The empty assembly costs nothing, but hides
- * from the compiler that the bin is the one it has just read: it then changes the count in memory
- * by one instruction, without computing the address. (A macro, since a function would get the bins'
- * address as an argument, which would have to be computed.) */
+ * from the compiler that the bin is the one that it has just read, so that the compiler changes the
+ * count in memory by one instruction, without computing its address. (This is a macro, since for a
+ * function the bins' address, an argument, would have to be computed.) */
 #define GLCM_CHANGE(bins, at, unit, lower)                                           \
     do {                                                                             \
         (lower) = sign > 0 ? (bins)[at] : (tc_index)(bins)[at] - (unit);             \
@@ -192,8 +193,8 @@ TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
 
 /* Returns a sum in units of 2^-fbits, computed from its two forms: fine, in units of 2^-60 modulo
  * 2^64, and coarse, in units of 2^-12. coarse has an error of less than 2^15, as table entries are
- * rounded: it is a sum of them over less than 2^14 cells on a CPU, over less than 2^15 ordered
- * pairs on a device. */
+ * rounded: coarse is a sum of entries, over less than 2^14 cells on a CPU, and over less than 2^15
+ * ordered pairs on a device. */
 TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
 {
     const tc_u64 multiple = (coarse - (fine >> (GLCM_F_BITS - GLCM_COARSE_BITS)) + (1 << 15)) >> 16;
@@ -201,9 +202,9 @@ TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
     return (multiple << (64 - GLCM_F_BITS + fbits)) + (fine >> (GLCM_F_BITS - fbits));
 }
 
-/* Computes those features of the set (bit i: feature i) that need only sums over pairs, without
- * histograms; the others are left as they are. Always inlined, as glcm_features calls it with a
- * constant set. */
+/* Computes the features of the set (bit i: feature i) that need only sums over pairs, without
+ * histograms; does not change other elements of `feature`. This is always inlined, as glcm_features
+ * calls it with a constant set. */
 TC_ALWAYS_INLINE void glcm_linear_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
                                            tc_u32 set, tc_i64 *feature)
 {
@@ -244,13 +245,15 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     const tc_u64 fx60 = GLCM_FIRST(w->marginal), fx12 = GLCM_SECOND(w->marginal);
     const int k = fbits - 32; /* bits to drop from units of 2^-fbits to units of 2^-32 */
     const tc_u64 fn = f[n], f2n = f[2 * (tc_u64)n];
-    const tc_u64 rounding = (tc_u64)n << (k - 1);
+    const tc_u64 rounding = (tc_u64)n << (k - 1); /* half of 2^-32, times n, in units of 2^-fbits */
     const tc_u64 fxy = glcm_join(fxy60, e2 >> GLCM_E2_BITS, fbits);
     const tc_u64 fx = glcm_join(fx60, fx12, fbits);
     const tc_u64 y = f2n - fx;               /* 2n HX */
     tc_i64 x = (tc_i64)(f2n - 2 * fx + fxy); /* 2n (2 HX - HXY) */
     tc_u64 t;                                /* 2 (HXY2 - HXY) in units of 2^-58 */
 
+    /* Where x is small, t is computed from the sums in units of 2^-60, whose difference is exact.
+     */
     if (x >= (tc_i64)4 << fbits) {
         t = tc_div_round((tc_u64)x, d.n) << (58 - fbits);
     } else {
@@ -305,7 +308,7 @@ TC_INLINE void glcm_moments_merge(glcm_moments *m, const glcm_moments *other)
     m->square_hi += other->square_hi + (m->square_lo < other->square_lo ? 1 : 0);
 }
 
-/* Adds one window's feature. */
+/* Adds the value v of a feature of one window. */
 TC_INLINE void glcm_moments_add(glcm_moments *m, tc_i64 v)
 {
     const tc_u64 size = TC_ABS(v);

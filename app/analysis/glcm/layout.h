@@ -12,7 +12,8 @@
 #include "app/analysis/common/core.h"
 #include "app/analysis/glcm/core.h"
 
-/* Number of all features: the 13 of core.h, and those of more_core.h in double precision. */
+/* Number of all features: the 13 of core.h, and those of more_core.h, which need double precision.
+ */
 #define GLCM_ALL 24
 
 /* Groups of kernels, as bits of an_analysis.kernels. */
@@ -43,23 +44,23 @@
 
 /* Work-items of a work-group of the kernel that computes features. */
 #define GLCM_GROUP 64
-/* Windows that such a work-group processes. */
+/* Windows that a work-group of this kernel processes. */
 #define GLCM_GROUP_WINDOWS 2048
 
 /* A chunk of a batch: the windows of a tile of a slice, with one offset and one number of levels.
  * Its windows are numbered (x, y) from (0, 0). */
 typedef struct glcm_work {
     tc_i64 plane;         /* index in the grey planes of the pixel of window (0,0) */
-    tc_i64 roi;           /* index in the ROI planes of this pixel */
-    tc_i64 words;         /* index of the first word of its windows */
+    tc_i64 roi;           /* index in the ROI planes of the pixel of window (0,0) */
+    tc_i64 words;         /* index of the first word of the chunk's windows (GLCM_WORDS) */
     tc_i32 stride;        /* elements from a column to the next, in both planes */
     tc_i32 partner;       /* elements from the first pixel of a pair to the second */
     tc_i32 columns, rows; /* number of windows */
     tc_i32 first_move;    /* index of the offset's first glcm_move */
     tc_i32 moves;         /* number of glcm_moves of the offset */
     tc_u32 levels;
-    tc_i32 partial;        /* index of the statistics of its first work-group */
-    tc_i32 transposed;     /* maps: window (x,y) is that of pixel (y,x) */
+    tc_i32 partial;        /* index of the statistics of the chunk's first work-group */
+    tc_i32 transposed;     /* maps: window (x,y) is the window of pixel (y,x) */
     tc_i32 interior;       /* all pixels of pairs of all windows are within the picture */
     tc_i32 map_x0, map_y0; /* maps: pixel of window (0,0) */
     tc_i32 line0, lines;   /* for GLCM_BAND: index of row 0 among the view's lines; number of the

@@ -6,13 +6,14 @@
 #include "app/analysis/common/cooc_core.h"
 #include "app/analysis/glcm/core.h"
 
-/* Number of these features. */
+/* The number of features beyond the 13. */
 enum { GLCM_MORE = COOC_FEATURES - GLCM_FEATURES };
 
 /* The number of fraction bits of a feature: 32, or fewer if its greatest value, with this number of
  * levels, would need more than 48 bits in all. Cluster shade and prominence are third and fourth
  * central moments of a sum of two levels. For values in a range of length `span`, these moments are
- * at most span^3 / (6 sqrt(3)), which is less than span^3 / 10, and span^4 / 12. */
+ * at most span^3 / (6 sqrt(3)), which is less than span^3 / 10, and span^4 / 12. The other features
+ * are at most 65535. */
 TC_INLINE int glcm_fraction_bits(tc_u32 feature, tc_u32 levels)
 {
     const double span = 2 * ((double)levels - 1), cube = span * span * span;

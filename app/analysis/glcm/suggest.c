@@ -1,5 +1,5 @@
 /*
- * glcm: suggests parameters from sample pictures. With them the analysis takes only seconds: it
+ * glcm: suggests parameters from sample pictures, with which the analysis takes only seconds: it
  * computes one matrix for each distance and direction over the whole picture. The suggested range
  * leaves out the darkest and the brightest thousandth of all pixels. It is the same for all
  * pictures, so that a difference in brightness between pictures is a difference in features.
@@ -13,10 +13,10 @@ enum {
     BINS = 64,     /* greatest number of bars in the report's histogram */
     LEVELS = 32,   /* suggested number of levels, if there are as many grey values */
     GREYS = 65536, /* possible grey values */
-    CUT_OFF = 1000 /* 1 / CUT_OFF of the pixels are below the range, and as many above it */
+    CUT_OFF = 1000 /* 1 / CUT_OFF of the pixels are below the range, and 1 / CUT_OFF above it */
 };
 
-/* The least grey value such that more than `skipped` pixels have it or a smaller one. */
+/* The least grey value v such that more than `skipped` pixels have values of at most v. */
 static uint32_t grey_after(const uint64_t *histogram, uint64_t skipped)
 {
     uint32_t v = 0;
@@ -58,6 +58,7 @@ static void take_range(const json_t *given, uint32_t *lo, uint32_t *hi, const ch
     *reason = "as given";
 }
 
+/* Suggests range and levels, explains them, and adds the histogram of grey values. */
 static tc_status suggest_range(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                                tc_err *err)
 {

@@ -11,11 +11,12 @@
 
 typedef unsigned __int128 u128;
 
-/* Sets lg[k] to log2(k) in units of 2^-60, for k up to n. The logarithms are exactly additive:
- * those of primes are rounded, those of products are sums. */
+/* Sets lg[k] to log2(k) in units of 2^-60, for k up to n. The logarithms are exactly additive: only
+ * logarithms of primes are rounded; the logarithm of a product is the sum of its factors' ones. */
 static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
 {
-    uint32_t *const factor = calloc((size_t)n + 1, sizeof *factor); /* smallest prime factor */
+    /* the smallest prime factor of each k that is not a prime; 0 for primes */
+    uint32_t *const factor = calloc((size_t)n + 1, sizeof *factor);
 
     if (factor == NULL)
         return tc_no_memory(err, "the tables of logarithms");
@@ -111,6 +112,7 @@ tc_status glcm_tables_init(int fbits, uint32_t max_pairs, glcm_tables *t, tc_err
     if (status != TC_OK)
         goto fail;
     for (uint64_t k = 1; k <= n; k++) {
+        /* k log2(k) in units of 2^-60 */
         const u128 product = (u128)t->f60[k] * k;
 
         t->f[k] = (uint64_t)(product >> (60 - fbits));

@@ -19,7 +19,7 @@ static bool coordinate_fits(const voting_params *p, double v, int64_t scale, int
     if (!(v >= -0.5 && v < (double)length - 0.5))
         return false;
     k = (int64_t)floor(v * (double)den + 0.5);
-    if ((double)k / (double)den != v || (signbit(v) != 0) != (k < 0))
+    if ((double)k / (double)den != v || (signbit(v) != 0) != (k < 0)) /* -0 is not allowed */
         return false;
     *pixel = (uint32_t)((k + 2 * scale) / den);
     return p->refine || k == (int64_t)*pixel * den;
@@ -65,12 +65,12 @@ static tc_status check_order(const voting_params *p, const voting_peaks *peaks, 
     return TC_OK;
 }
 
-/* Checks the range of scores: at most the greatest weight, 4095, times the pixels of the box around
- * the ball. */
+/* Checks that scores are from 1, or from a given threshold, to the greatest weight, 4095, times the
+ * number of pixels of the box around the ball. */
 static tc_status check_scores(const voting_params *p, const voting_scheme *s, const wu_output *out,
                               tc_err *err)
 {
-    int64_t lo = 1, hi = 4095;
+    int64_t lo = 1, hi = VOTING_WEIGHT_LIMIT - 1;
 
     for (int a = 0; a < 3; a++)
         hi *= 2 * s->shape.reach[a] + 1;

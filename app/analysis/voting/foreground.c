@@ -1,13 +1,13 @@
 /*
  * voting: leaves out the points that are not on the foreground, the pixels on the cells' side of
- * Otsu's threshold. There may be such points because gradients also meet between dense cells, and
- * anywhere in a background of noise.
+ * Otsu's threshold. Voting also finds points on the background, as gradients also meet between
+ * dense cells, and anywhere in a background of noise.
  */
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/voting/voting.h"
 
 enum {
-    REACH = 2 /* is_cell averages this many rows and columns to each side of a point */
+    REACH = 2 /* is_cell averages the pixels up to this distance from a point along x and y */
 };
 
 /* Sets *threshold to Otsu's threshold of the item's pixels. dark: cells are dark. */

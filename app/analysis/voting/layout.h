@@ -37,7 +37,7 @@ typedef struct voting_span {
 /* Work-items of the work-group that computes the sums of a peak. */
 #define VOTING_LINE_GROUP 32
 
-/* Greatest number of weights of a blur to either side of the middle one: 3.5 times the greatest
+/* Greatest number of weights of a blur on each side of the middle weight: 3.5 times the greatest
  * sigma (16), plus one. */
 #define VOTING_MAX_HALF 57
 
@@ -48,9 +48,10 @@ typedef struct voting_shape {
     tc_i32 reach[3];   /* radius in pixels along each axis, rounded down */
     tc_i32 inverse[3]; /* factor of the gradient: 4096 / voting_scheme.scale, rounded; negative for
                           dark cells */
-    tc_i32 taps[3];    /* weights of the blur to either side of the middle one */
+    tc_i32 taps[3];    /* weights of the blur on each side of the middle one, along each axis */
     tc_u32 blur[3][VOTING_MAX_HALF + 1]; /* [axis][distance]: weights, 4096 in all */
-    tc_i32 side;  /* directions are points on the surface of the cube [-side, side]^d */
+    tc_i32 side;  /* directions are integer points on the surface of the cube [-side, side]^3, or in
+                     images on the border of the square [-side, side]^2 */
     tc_i32 root;  /* whether a weight is the square root of the gradient */
     tc_i32 shift; /* the largest shift with which the item's pixels fit in 16 bits */
     tc_i32 dirs;  /* number of directions */

@@ -1,7 +1,7 @@
 /*
- * voting: finds the radius of the cells of a picture (own_radius) from the areas of the regions
- * that cellcount finds in its middle. The median region is about as large as a cell, even if some
- * cells touch.
+ * voting: finds the radius of the cells of a picture (the parameter own_radius) from the areas of
+ * the regions that the analysis cellcount finds in the picture's middle. The median region is about
+ * as large as a cell, even if some cells touch.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -38,6 +38,7 @@ tc_status voting_find_area(const an_pictures *pictures, size_t i, const json_t *
     return status;
 }
 
+/* A disc's radius is sqrt(area / pi); 5/4 of it is a margin for larger cells. */
 double voting_radius_of(int64_t area)
 {
     return 5.0 / 4 * sqrt((double)area / TC_PI);

@@ -1,12 +1,13 @@
 /* voting: checks whether a state from a checkpoint is a possible one. */
 #include "app/analysis/voting/voting.h"
 
-/* Whether the value can be a blurred pixel, which has 16 bits and 4 bits of fraction. */
+/* Whether the value can be a blurred pixel, which has 16 integer bits and 4 fraction bits. */
 static bool is_blurred(uint32_t value)
 {
     return value < 1u << 20;
 }
 
+/* Whether the value can be a voter of this item. */
 static bool is_voter(const voting_scheme *s, uint32_t value)
 {
     return VOTING_WEIGHT(value) < VOTING_WEIGHT_LIMIT && VOTING_DIR(value) < s->n_dirs;
@@ -18,7 +19,7 @@ static tc_status check_planes(const an_work *work, const voting_scheme *s, uint6
                               const uint32_t *votes, const uint32_t *voters, tc_err *err)
 {
     const bool is_complete = done == s->chunks;
-    size_t reblurred = 0; /* pixels of the second plane that are blurred again */
+    size_t reblurred = 0; /* pixels of the second plane that REBLUR has already written */
     voting_phase phase;
     uint64_t band;
     uint32_t z, y0, y1;
