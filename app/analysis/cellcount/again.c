@@ -10,14 +10,11 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/random.h"
 
-/* A tile's side, without its margin, in pixels. */
-enum {
-    BOXES = 5,  /* it is this many times the mean side of a region's box, ... */
-    LEAST = 96, /* ... but at least this ... */
-    MOST = 512  /* ... and at most this */
-};
-/* The margin around a tile is this share of its side, and in addition the distance from which
- * prepared grey values depend on others. */
+/* A tile's side, without its margin, is BOXES times the mean side of a region's box, but from LEAST
+ * to MOST pixels. */
+enum { BOXES = 5, LEAST = 96, MOST = 512 };
+/* The width of the margin around a tile is this share of the tile's side, plus the distance up to
+ * which grey values influence a prepared grey value (cc_check_again's `margin`). */
 static const double MARGIN_SHARE = 0.25;
 /* The bounds of the number of tiles. */
 enum { LEAST_TILES = 4, MOST_TILES = 16 };
@@ -26,22 +23,23 @@ static const double TILES_SHARE = 0.16;
 /* If LEAST_TILES would have more than this share of the picture, there is no spot check
  * (TC_NO_MATCH): the caller computes the whole picture again. */
 static const double MOST_TILES_SHARE = 0.24;
-/* The result passes only if at least this number of its regions were found again in the tiles. */
-enum { LEAST_CONFIRMED = 4 };
-/* ... and if at most one in this many pixels of cells is of a region too large for its tile. */
-enum { ONE_CUT_IN = 8 };
+/* The result passes only if at least LEAST_CONFIRMED of its regions were found again in the tiles,
+ * and if at most one in ONE_CUT_IN pixels of cells is of a region too large for its tile. */
+enum { LEAST_CONFIRMED = 4, ONE_CUT_IN = 8 };
 
 typedef struct tile {
     uint32_t y, x, ny, nx;  /* first pixel in the picture and size, with the margin */
     int64_t y0, x0, y1, x1; /* half-open box: regions whose boxes lie within it are compared */
 } tile;
 
-/* The numbers of a tile's regions: those that the result claims, those computed again, and those
- * that are the same in both. */
+/* Counts of a tile's regions. */
 typedef struct region_counts {
-    size_t claimed, computed, same;
-    int64_t pixels, cut; /* of all regions computed again; of those that reach from the part without
-                            the margin to a side of the tile, and so are not compared */
+    size_t claimed;  /* regions of the result within the tile */
+    size_t computed; /* regions within the tile that were computed again */
+    size_t same;     /* regions that are the same in both */
+    int64_t pixels;  /* pixels of all regions that were computed again, margin included */
+    int64_t cut;     /* pixels of those that are not compared, as they reach from the tile without
+                        its margin to an outer side of the margin (is_cut) */
 } region_counts;
 
 /* Returns a tile's side in pixels, from the boxes of the result's regions. */
@@ -58,10 +56,11 @@ static uint32_t choose_side(const wu_output *out)
     return side < LEAST ? LEAST : side > MOST ? MOST : (uint32_t)side;
 }
 
-/* Places a tile at random along one axis, in the given one of n bands. length: of the picture;
- * side: of the tile; tile_margin: of its margin. Sets *from, *size: the tile with its margin; and
- * [*lo, *hi), where the regions to be compared lie: the tile without its margin, extended to the
- * picture's border if the margin reaches it. */
+/* Places a tile at random along one axis, in band number `band` of n bands of equal width. In
+ * pixels, length is the length of the picture, side that of the tile, and tile_margin that of its
+ * margin. Sets *from and *size to the first pixel and the length of the tile with its margin; and
+ * [*lo, *hi) to the tile without its margin, but extended to the picture's border if the margin
+ * reaches it: regions within it are compared. */
 static void choose_range(uint32_t length, uint32_t side, uint32_t tile_margin, size_t band,
                          size_t n, uint64_t *random, uint32_t *from, uint32_t *size, int64_t *lo,
                          int64_t *hi)
@@ -110,7 +109,8 @@ typedef struct region {
     double mean, centre[2];
 } region;
 
-/* Row i of the table in `out`, which is the result of tile t; NULL: of the whole picture. */
+/* Returns row i of the table in `out`, which is the result of tile t, or, if t is NULL, of the
+ * whole picture. */
 static region region_of(const wu_output *out, size_t i, const tile *t)
 {
     const int64_t *const box = (const int64_t *)wu_output_data(out, "region_bbox") + 4 * i;
@@ -123,7 +123,8 @@ static region region_of(const wu_output *out, size_t i, const tile *t)
                      .centre = { centre[0] + y, centre[1] + x } };
 }
 
-/* Whether a region lies in the tile and is not excluded for touching the picture's border. */
+/* Whether a region lies within the tile without its margin, and is not left out by
+ * exclude_border. */
 static bool is_in_tile(const cc_params *p, const wu_item *item, const tile *t, const region *r)
 {
     const int64_t *const b = r->box;
@@ -133,8 +134,8 @@ static bool is_in_tile(const cc_params *p, const wu_item *item, const tile *t, c
            !(at_border && p->exclude_border);
 }
 
-/* Whether a region reaches from the part without the margin to a side of the tile that is not the
- * picture's border. */
+/* Whether a region reaches from the tile without its margin to an outer side of the margin that is
+ * not the picture's border, so that it may continue beyond it. */
 static bool is_cut(const wu_item *item, const tile *t, const region *r)
 {
     const int64_t *const b = r->box, y1 = (int64_t)t->y + t->ny, x1 = (int64_t)t->x + t->nx;
@@ -182,7 +183,8 @@ static region_counts compare_regions(const an_work *work, const tile *t, const w
     return f;
 }
 
-/* Whether a region depends only on pixels near it. */
+/* Whether a region depends only on pixels near it: the parameters named here depend on the whole
+ * picture. */
 static bool is_local(const cc_params *p)
 {
     return !p->min_contrast && !p->offset_percent && !p->full_area_auto;
@@ -202,7 +204,9 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
 
     if (!is_local(work->params) || LEAST_TILES * share > MOST_TILES_SHARE)
         return TC_NO_MATCH;
-    tc_random_order(tiles, column, random); /* so that something tall or wide is met */
+    /* Each band of rows and each band of columns gets one tile, so that a tall or wide object is
+     * likely to be met. */
+    tc_random_order(tiles, column, random);
     for (size_t k = 0; status == TC_OK && k < tiles; k++) {
         wu_output recomputed = { .n = 0 };
         region_counts f = { .claimed = 0 };

@@ -4,9 +4,10 @@
  *
  * The state (cc_state) is the head, the number of regions, the threshold, a plane of int32
  * [ny][nx], and a table of the regions. When all is done, the plane holds the label of every pixel,
- * 0 for background. An interrupted item is resumed at one place only, the phase CC_KEPT of a split:
- * the plane then holds the squared distances to the background, or the heights. If an item is
- * interrupted elsewhere, it begins anew: that takes seconds for the largest picture.
+ * 0 for background. Only an item with a split (the separation of touching cells) can be resumed,
+ * from the beginning of phase CC_KEPT. The plane then holds what the split needs: squared distances
+ * to the background, or heights computed from grey values (CC_HEIGHTS). Any other interrupted item
+ * begins anew; that takes seconds for the largest picture.
  */
 #ifndef AN_CELLCOUNT_H
 #define AN_CELLCOUNT_H
@@ -20,8 +21,12 @@
 
 /* cc_params.threshold_word: the rule that finds the threshold; 0: it is given as a number. */
 enum { CC_OTSU = 1, CC_LOCAL };
-/* cc_params.ground: how the background is estimated. */
-enum { CC_MEAN = 0, CC_OPENING, CC_LINES };
+/* cc_params.ground: how the background is estimated at each pixel. */
+enum {
+    CC_MEAN = 0, /* mean of a square around the pixel */
+    CC_OPENING,  /* opening with a disc; for dark cells a closing */
+    CC_LINES     /* lines fitted to a square around the pixel, along columns and then along rows */
+};
 /* cc_params.split: the criterion by which touching cells are separated; 0: they are not separated.
  */
 enum { CC_DISTANCE = 1, CC_INTENSITY };
@@ -36,46 +41,50 @@ typedef struct cc_params {
     int32_t threshold;      /* 0 to 65535, if threshold_word is 0 */
     int32_t threshold_word; /* 0, CC_OTSU or CC_LOCAL */
     int32_t classes;        /* CC_OTSU: classes of grey values, 2 to AN_OTSU_CLASSES */
-    int32_t scale;          /* CC_OTSU: an an_otsu_scale */
+    int32_t scale;          /* CC_OTSU: how grey values are scaled first (an_otsu_scale) */
     int32_t window;         /* CC_LOCAL: side of the square of the local mean, in pixels; odd */
-    int32_t offset;         /* CC_LOCAL: grey values between the local mean and the threshold */
+    int32_t offset;         /* CC_LOCAL: difference, in grey values, between the local mean and the
+                               threshold */
     int32_t window_auto;    /* 1: cc_resolve finds the window in the item's pixels */
     int32_t offset_percent; /* CC_LOCAL: offset as a percentage of the picture's contrast; 0: the
                                offset is `offset` */
     double smooth;          /* sigma of the Gaussian filter in pixels; 0: no filter */
-    bool background;        /* the background is subtracted, or divided by, before the threshold */
-    int32_t ground;         /* background: CC_MEAN, CC_OPENING or CC_LINES */
-    bool ratio;             /* background: grey values are divided by it; else it is subtracted */
-    int32_t radius; /* background: radius of the disc, or half the side of the square, in pixels */
+    bool background;  /* the background is removed before the threshold, as the next three say */
+    int32_t ground;   /* how the background is estimated: CC_MEAN, CC_OPENING or CC_LINES */
+    bool ratio;       /* grey values are divided by the background; else it is subtracted */
+    int32_t radius;   /* radius of the background's disc, or half the side of its square, in pixels
+                       */
     int32_t polarity; /* CC_DARK, CC_BRIGHT or CC_AUTO */
     bool bright;      /* pixels of cells have values >= threshold; else < threshold. With CC_AUTO
                          cc_resolve sets it */
     bool eight_connected; /* connectivity 8; else 4 */
     bool fill_holes;
     bool exclude_border;
-    double min_fill;   /* least share of its box that a region fills; 0: any */
-    double max_aspect; /* greatest ratio of the sides of a region's box; 0: any */
+    double min_fill;   /* least share of its box that a region must fill; 0: any share */
+    double max_aspect; /* greatest ratio of the sides of a region's box; 0: any ratio */
     bool min_contrast; /* regions of low contrast that are smaller than full_area are removed */
     int64_t full_area; /* min_contrast: pixels */
     int32_t full_area_auto; /* 1: full_area is a third of the area of the picture's cells */
-    int32_t percent;        /* min_contrast: least contrast of a smaller region, as a percentage of
-                               the mean contrast of the larger ones */
+    int32_t percent;        /* min_contrast: least contrast of such a region, as a percentage of the
+                               mean contrast of the regions of at least full_area */
     int32_t split;          /* 0, CC_DISTANCE or CC_INTENSITY */
     int32_t h;              /* CC_INTENSITY: least difference, in grey values, between a cell's
-                               maximum and the saddle to a higher one */
+                               maximum and the saddle to a higher maximum */
     bool labels;            /* the result contains the label image */
     int64_t min_area, max_area; /* pixels; regions of other areas are removed */
     int32_t min_area_auto;      /* 1: min_area follows from the areas of the picture's regions */
 } cc_params;
 
 /* The phases of an item, in order. A phase that the parameters do not need has no parts. The
- * picture is processed in bands of rows; "up" is a plane in which each pixel holds the index of
- * another one (cpu.h). */
+ * picture is processed in bands of rows. "up" (cc_worker.up) is a plane [ny][nx] of pixel indices:
+ * up[i] is the pixel to which pixel i leads. A split by watershed first sets it to a higher
+ * neighbour of i, then to the regional maximum (a highest pixel or plateau), then to the first
+ * pixel of i's part. A part is what a split makes of a component: one cell. */
 typedef enum cc_phase {
     CC_SMOOTH,     /* Gaussian filter */
     CC_EXTREME,    /* opening: minimum (dark cells: maximum) within the disc around each pixel */
-    CC_GROUND,     /* background: subtracted, or divided by */
-    CC_LOCALLY,    /* local threshold: the mean of the window is subtracted */
+    CC_GROUND,     /* removes the background */
+    CC_LOCALLY,    /* local threshold: subtracts the mean of the window around each pixel */
     CC_HISTOGRAM,  /* makes the histogram of the prepared grey values, if the threshold is found in
                       it */
     CC_MASK,       /* threshold: a bit for each pixel, 1 for cells */
@@ -89,15 +98,19 @@ typedef enum cc_phase {
     CC_DISTANCE_Y, /* split by distance: the pass along columns */
     CC_HEIGHTS,    /* split by intensity: heights from grey values; 0 on the background */
     CC_ASCEND,     /* split: up[i] becomes the highest neighbour of i */
-    CC_EDGES,      /* split by intensity: on plateaus, up leads to the nearest upper border */
-    CC_FLAT,      /* split by intensity: each pixel of a plateau that is a maximum becomes a tree */
-    CC_FLAT_JOIN, /* split by intensity: joins the trees of each such plateau */
+    CC_EDGES,     /* split by intensity: on a plateau (adjacent pixels of equal height), up leads to
+                     the nearest pixel that has a higher neighbour */
+    CC_FLAT,      /* split by intensity: plateaus without a higher neighbour are maxima; each of
+                     their pixels becomes a node of a union-find */
+    CC_FLAT_JOIN, /* split by intensity: joins the nodes of each such plateau */
     CC_MAXIMA,    /* split: up[i] becomes the regional maximum that i leads to */
-    CC_SADDLES,   /* split: highest saddle between each two maxima; then joins maxima by the rule */
+    CC_SADDLES,   /* split: finds the highest saddle between any two adjacent maxima; then joins two
+                     maxima unless ws_map.is_separate */
     CC_CLEAR,     /* split: fills the plane for CC_FIRST */
     CC_FIRST,     /* split: plane[maximum] becomes the first pixel of the maximum's part */
     CC_ROOTS,     /* split: up[i] becomes the first pixel of i's part */
-    CC_PARTS,     /* split, or strips of a device: parts get ids, like components */
+    CC_PARTS,     /* after a split, or after a device has labelled strips of rows: gives the parts,
+                     or the strips' components, ids */
     CC_IDS,       /* after CC_PARTS: up[i] becomes the id of i's part */
     CC_STRIPS,    /* joins the components of adjacent strips, which a device labelled separately */
     CC_COUNT,     /* counts the components of each band */
@@ -124,7 +137,7 @@ typedef struct cc_region {
 typedef struct cc_state {
     an_state_head head;
     uint32_t regions;   /* number of regions, when all is done */
-    uint32_t threshold; /* the threshold found in the histogram, from then on; 0 for a given one */
+    uint32_t threshold; /* after CC_HISTOGRAM: the threshold; 0 if no histogram is needed */
     uint32_t window;    /* with window "auto", when all is done: the window's side; else 0 */
     uint32_t min_area;  /* with min_area "auto", when all is done: the least area; else 0 */
     int32_t plane[];    /* [ny][nx] */
@@ -174,9 +187,10 @@ tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err);
 /* Does the same as cc_resolve_polarity, and sets `window` from the item's pixels if window_auto is
  * set. */
 tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
-/* For a local threshold: sets *radius, in pixels, to about the diameter of the cells that a local
- * threshold with this radius finds, but at most to the diameter of the cells that Otsu's threshold
- * finds; sets *smaller to whether it is less than the latter. p->bright must be set. */
+/* Finds the radius of the window of a local threshold, in pixels: *radius is about the diameter of
+ * the cells that a local threshold with this radius finds, and at most the diameter of the cells
+ * that Otsu's threshold finds; sets *smaller to whether it is less than the latter. p->bright must
+ * be set. */
 tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,
                          const tc_poll *poll, int64_t *radius, bool *smaller, tc_err *err);
 /* The side of the window, in pixels, for a radius that cc_find_radius found. */
@@ -204,9 +218,10 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
                          uint32_t margin, uint64_t *random, tc_err *err);
 
 /* prepare.c: prepares grey values for the threshold, in the steps CC_SMOOTH to CC_LOCALLY, each
- * from one plane to another. After cc_prepare_begin, call for each step that applies (cc_has_step)
- * cc_prepare_step and then process all pieces of all rows. cc_prepare_end also accepts a zeroed
- * cc_prepare. */
+ * from one plane to another. cc_prepare_all does all of it on the calling thread. To divide the
+ * work, call cc_prepare_begin; then for each step that applies (cc_has_step) cc_prepare_step, after
+ * which cc_preparing (cpu.h) processes all pieces of all rows; then cc_prepare_end, which also
+ * accepts a zeroed cc_prepare. */
 typedef struct cc_prepare {
     const cc_params *params;
     const wu_pixels *current; /* the result so far: the item's pixels, or one of the planes; during
@@ -227,8 +242,9 @@ tc_status cc_prepare_begin(cc_prepare *p, const cc_params *params, const wu_pixe
 void cc_prepare_step(cc_prepare *p, cc_phase step);
 /* Returns the number of pieces, each of short duration, that a step divides `rows` rows into. */
 size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_t rows);
-/* The disc's row at distance dy from its middle row. It has 2 w + 1 pixels; bits 0 to 15 are w,
- * bits 16 on the greatest k with 2^k <= 2 w + 1. */
+/* Describes the disc's row at distance dy from its middle row, for the kernels: the row has 2 w + 1
+ * pixels; bits 0 to 15 of the result are w, and bits 16 to 31 the greatest k with 2^k <= 2 w + 1.
+ */
 uint32_t cc_disc_row(int64_t radius, int64_t dy);
 /* Calls cc_prepare_begin and processes all steps on the calling thread; p->current is then the
  * result. The caller calls cc_prepare_end, also after a failure. */
@@ -240,8 +256,11 @@ void cc_prepare_end(cc_prepare *p);
 tc_status cc_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status cc_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                     tc_err *err);
+/* Implements an_analysis.note_result: if a result looks wrong, writes advice to text, which has
+ * `size` bytes, and returns true. */
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size);
+/* Implements an_analysis.expect: declares the arrays that an item's result has. */
 tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 /* check.c */
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out,
@@ -250,7 +269,10 @@ tc_status cc_check_result(const void *params, const wu_item *item, const wu_outp
 tc_status cc_suggest(const struct an_pictures *pictures, const json_t *given,
                      struct an_suggestion *out, tc_err *err);
 /* pixels.c */
+/* Implements an_analysis.pixels_share: the cost of cc_check_pixels as a share of the cost of the
+ * item. */
 double cc_pixels_share(const an_work *work);
+/* Implements an_analysis.check_pixels: checks a result against some of the picture's pixels. */
 tc_status cc_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 
 /* measure.c: measures the regions of a label plane. Call cc_measure_begin, cc_measure_band once for
@@ -262,15 +284,17 @@ typedef struct cc_measure {
     uint32_t nx, ny;
     size_t rows;        /* rows of the table: 1 + number of regions */
     cc_region *regions; /* [rows]: the result, by label */
-    unsigned tables;    /* number of tables: the number of threads, or 1: then only one band may be
-                           measured at a time */
-    cc_region *others;  /* [tables - 1][rows]: tables of the other threads */
+    unsigned tables;    /* number of tables: the number of threads; or 1, and then only one band may
+                           be measured at a time */
+    cc_region *others;  /* [tables - 1][rows]: tables of the threads after the first, which uses
+                           `regions` */
     uint32_t *sums;     /* [tables][nx + 1]: sum of a row's grey values before each pixel */
 } cc_measure;
 tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err);
 void cc_measure_band(const cc_measure *m, unsigned thread, size_t band);
-/* Without a plane, instead of cc_measure_band: cc_measure_row once for each row of each band, then
- * cc_measure_run for each run [a, b) of pixels with the same label, 0 included. */
+/* If there is no label plane, these replace cc_measure_band: call cc_measure_row once for each row,
+ * and after it cc_measure_run for each run [a, b) of that row's pixels with the same label, 0
+ * included. */
 typedef struct cc_row {
     uint32_t y;
     const uint32_t *sums; /* [nx + 1] */
@@ -290,8 +314,8 @@ void cc_measure_drop(cc_measure *m);
 tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region **regions,
                      cc_region **owned, tc_err *err);
 
-/* ws_map.is_separate of a split by intensity: whether a maximum of height `maximum` is a cell of
- * its own next to a higher one, with a saddle of height `saddle` between them. */
+/* The function ws_map.is_separate of a split by intensity: whether a maximum of height `maximum` is
+ * a cell of its own, when a saddle of height `saddle` is between it and a higher maximum. */
 bool cc_separate_by_intensity(const void *params, uint32_t maximum, uint32_t saddle);
 
 /* plan.c */
@@ -300,20 +324,21 @@ bool cc_filters(const cc_params *p);
 /* Whether the filters need a region's box or contrast, besides its area and contact with the
  * border. */
 bool cc_needs_boxes(const cc_params *p);
-/* Whether a region passes all filters but min_contrast. height, width: of its box; border: it
- * touches the picture's border. */
+/* Whether a region passes all filters but min_contrast. height, width: the sides of its box, in
+ * pixels; border: whether it touches the picture's border. */
 bool cc_kept(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width);
-/* Whether a region passes all filters whatever its contrast is; arguments as for cc_kept. */
+/* Whether a region passes all filters, min_contrast included, no matter what contrast it has;
+ * arguments as for cc_kept. */
 bool cc_kept_anyway(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width);
 
 extern const an_backend cc_cpu;
 
 /* --- for a device's backend, which leaves some phases to a worker of cc_cpu ------------------ */
 
-/* The phase that comes next. Here and below, worker is one of cc_cpu. */
+/* The phase that comes next. Here and below, `worker` was opened by cc_cpu. */
 cc_phase cc_host_phase(const void *worker);
-/* Does a step of work. Returns TC_OK when phase `until` comes next or all is done; TC_MORE before.
- */
+/* Does a step of work. Returns TC_OK if phase `until` comes next or all phases are done; otherwise
+ * TC_MORE: call it again. */
 tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *chunks_done,
                        tc_err *err);
 /* Returns the plane into which the caller writes the prepared grey values that the device computed.
@@ -323,12 +348,14 @@ wu_pixels *cc_host_prepared(void *worker);
 const uint64_t *cc_host_bits(const void *worker);
 /* The item's parameters after cc_resolve. */
 const cc_params *cc_host_params(const void *worker);
-/* Returns the plane [ny][nx] into which the caller writes a value of the device for each pixel:
- * before CC_PARTS the root of its component within its strip of rows, before CC_SADDLES its
- * maximum; -1 on the background. NULL if there is not enough memory. */
+/* Returns the plane [ny][nx] into which the caller writes, for each pixel, the index of another
+ * pixel that the device computed: if CC_PARTS comes next, the root of its component within its
+ * strip of rows; if CC_SADDLES comes next, its maximum. On the background it writes -1. Returns
+ * NULL if there is not enough memory. */
 int32_t *cc_host_roots(void *worker);
-/* Continues with phase `next`, CC_PARTS or CC_SADDLES, once the caller has filled that plane.
- * strip_rows: each strip but the last has this many rows; 0: there are no strips. */
+/* Makes the worker continue with phase `next`, CC_PARTS or CC_SADDLES, after the caller has filled
+ * the plane of cc_host_roots. strip_rows: the number of rows of each strip but the last, which may
+ * have fewer; 0 if there are no strips. */
 tc_status cc_host_resume(void *worker, cc_phase next, uint32_t threshold, uint32_t strip_rows,
                          tc_err *err);
 

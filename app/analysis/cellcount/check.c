@@ -50,7 +50,7 @@ static row row_of(const table *t, size_t i)
                   .border = t->border[i] != 0 };
 }
 
-/* The functions named ..._fault return what is wrong with a row, or NULL. */
+/* The functions named ..._fault return a message about what is wrong with a row, or NULL. */
 static const char *bbox_fault(const cc_params *p, const wu_item *item, const row *r)
 {
     int64_t h, w, least;
@@ -86,7 +86,8 @@ static const char *mean_fault(const cc_params *p, const wu_item *item, int64_t t
 
     if (!(r->mean >= 0 && r->mean <= most) || !an_is_quotient(r->mean, r->area, &sum))
         return "region_mean: not a mean of so many grey values";
-    /* The mean is one of original grey values; the threshold applies to the prepared ones. */
+    /* The mean is that of the original grey values, but the threshold applies to the prepared ones.
+     * So they can be compared only if nothing is prepared, and no hole was filled. */
     outside = p->bright ? r->mean<(double)threshold : r->mean>(double)(threshold - 1);
     if (!p->fill_holes && !cc_prepares(p) && outside)
         return "region_mean: on the wrong side of the threshold";
@@ -170,7 +171,7 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
 
 /* --- the label image ------------------------------------------------------------------------- */
 
-/* Whether the voxels of a label have the area, box and centroid of its row. */
+/* Whether the pixels of a label have the area, box and centroid of row r. */
 static bool same_region(const an_extent *e, const row *r)
 {
     return e->voxels == r->area && e->lo[1] == r->y0 && e->lo[2] == r->x0 && e->hi[1] == r->y1 &&

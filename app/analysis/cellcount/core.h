@@ -4,8 +4,8 @@
 
 #include "app/analysis/common/core.h"
 
-/* A bit for each of n pixels (1 <= n <= 64), set if the pixel belongs to a cell. below: a bit for
- * each pixel, set if it is below the threshold. */
+/* Returns a word with a bit for each of n pixels (1 <= n <= 64), set if the pixel belongs to a
+ * cell. below: a bit for each pixel, set if its grey value is below the threshold. */
 TC_INLINE tc_u64 cc_cells(tc_u64 below, tc_u32 n, int bright)
 {
     return (bright ? ~below : below) & ~(tc_u64)0 >> (64 - n);
@@ -19,9 +19,9 @@ TC_INLINE int cc_at_border(tc_u32 x0, tc_u32 y0, tc_u32 x1, tc_u32 y1, tc_u32 nx
 
 /* --- grey values ----------------------------------------------------------------------------- */
 
-/* Returns grey value v with the background `ground` removed, so that the background becomes
- * `level`: level + v - ground, or with `ratio` level * v / ground, rounded; clamped to 0 to `most`.
- */
+/* Returns grey value v with the background, which has the value `ground` at this pixel, replaced by
+ * `level`: level + v - ground, or with `ratio` level * v / ground, rounded; in both cases clamped
+ * to 0 to `most`. */
 TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 level, int ratio, tc_u32 most)
 {
     if (ratio) {
@@ -54,11 +54,11 @@ TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
 
 /* --- split ----------------------------------------------------------------------------------- */
 
-/* Whether a maximum of the distance map next to a higher one is a cell of its own. maximum, saddle:
- * the squared distances, saddle <= maximum, at the maximum and at the saddle between the two
- * maxima. The distance at the maximum must exceed that at the saddle by 3/4 pixel, as the pixel
- * grid alone causes smaller differences, and by a twentieth of itself (a tenth of its square), as
- * rough outlines of large cells do.
+/* Whether a maximum of the distance map, next to a higher maximum, is a cell of its own. maximum,
+ * saddle: the squared distances, saddle <= maximum, at the maximum and at the saddle between the
+ * two maxima. The distance at the maximum must exceed that at the saddle by 3/4 pixel, as the pixel
+ * grid alone causes smaller differences, and by about a twentieth (in squares: a tenth), as rough
+ * outlines of large cells cause smaller differences, too.
  *     sqrt(maximum) - sqrt(saddle) >= 3/4  <=>  16 (maximum - saddle) - 9 >= 24 sqrt(saddle) */
 TC_INLINE int cc_apart(tc_u32 maximum, tc_u32 saddle)
 {

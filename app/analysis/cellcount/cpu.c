@@ -102,8 +102,8 @@ static size_t phase_parts(const cc_worker *w, cc_phase phase)
     }
 }
 
-/* Ends the current phase and begins the next one that has parts. If an interrupted item can
- * continue from there, sets chunks_done in the state's head to that position. */
+/* Ends the current phase and begins the next phase that has parts. Sets chunks_done in the state's
+ * head to the position from which an interrupted item would continue. */
 static tc_status next_phase(cc_worker *w, cc_state *state, tc_err *err)
 {
     an_state_head *const head = &state->head;
@@ -248,15 +248,16 @@ static bool make_scratch(cc_worker *w)
     return true;
 }
 
-/* Allocates the mask, the ids and the planes. Returns false if there is not enough memory. */
+/* Allocates the mask, the ids, the arrays of bands and the planes. Returns false if there is not
+ * enough memory. */
 static bool make_planes(cc_worker *w)
 {
     const bool needs_no_labels = w->work->result_only && !w->params->labels && !w->params->split;
     const size_t n = (size_t)w->nx * w->ny;
 
     w->picture.bits = os_zeroed(w->picture.stride * w->ny * sizeof *w->picture.bits);
-    /* os_zeroed is not used, as it asks for large pages and each band writes only a part of its
-     * ids. */
+    /* calloc, not os_zeroed: each band writes only some of its ids, and the large pages that
+     * os_zeroed asks for would take memory for all. */
     w->picture.ids = calloc(lab_ids(w->nx, w->ny), sizeof *w->picture.ids);
     if (!needs_no_labels)
         w->picture.room = w->nx;
@@ -274,8 +275,8 @@ static bool make_planes(cc_worker *w)
            (!w->params->split || (w->bytes != NULL && w->up != NULL));
 }
 
-/* Resumes an item at the phase CC_KEPT. The mask is not in the state; it is set to the pixels whose
- * heights, which are in the state's plane, are not 0. */
+/* Resumes an item at the phase CC_KEPT. The mask is not in the state; it is made anew from the
+ * pixels whose heights are not 0. heights: the state's plane. */
 static tc_status resume_split(cc_worker *w, const int32_t *heights, tc_err *err)
 {
     for (uint32_t y = 0; y < w->ny; y++) {
@@ -336,7 +337,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     return status;
 }
 
-/* --- for the OpenCL backend, which uses a worker of this one (cpu.h) ------------------------- */
+/* --- for the OpenCL backend, which uses a worker of this backend (cellcount.h) --------------- */
 
 cc_phase cc_host_phase(const void *worker)
 {

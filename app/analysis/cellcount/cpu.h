@@ -1,10 +1,12 @@
 /*
  * Declarations that the files of cellcount's CPU backend share: the worker, and its phases
- * (cc_phase). A phase has independent parts, mostly bands of rows, and in some cases sequential
- * work after the last part.
+ * (cc_phase). The work of a phase is divided into independent parts, mostly bands of rows; in some
+ * phases sequential work follows after the last part. (This is not the meaning of "part" in
+ * cc_phase's comments, where a split divides a component into parts.)
  *
- * The union-find over ids (picture.ids) holds ~parent in a node, a negative number, until CC_NUMBER
- * writes labels into the roots (common/union_find.h).
+ * An id is the number of a run of pixels, or of a part of a split. Ids are the nodes of a
+ * union-find, picture.ids (common/union_find.h): the element of a node is ~parent, a negative
+ * number, until CC_NUMBER writes labels into the roots.
  */
 #ifndef AN_CELLCOUNT_CPU_H
 #define AN_CELLCOUNT_CPU_H
@@ -31,8 +33,8 @@ typedef struct cc_scratch {
 /* A region's grey values and box, for filters that need more than its area (cc_needs_boxes). */
 typedef struct cc_sieve {
     uint64_t sum; /* sum of the prepared grey values, if min_contrast is set */
-    /* The box, half-open. While areas are counted, y0 and x0 are ny and nx less the first row and
-     * column, so that zeros are an empty box. */
+    /* The box, half-open. In this struct y0 is ny minus the first row and x0 is nx minus the first
+     * column, so that all members only grow, and zeros are an empty box. */
     uint32_t y0, x0, y1, x1;
 } cc_sieve;
 
@@ -46,7 +48,7 @@ typedef struct cc_worker {
     lab_picture picture;    /* the mask of the cells, its runs and the union-find over ids */
     int32_t *starts_buffer; /* picture.starts if no labels are needed; otherwise NULL, and
                                picture.starts is the plane */
-    int32_t *plane;         /* the state's, [ny][nx] */
+    int32_t *plane;         /* [ny][nx]: cc_state.plane */
     uint8_t *bytes;         /* split by distance: the mask, [ny][nx] */
     int32_t *up; /* split, or with a device: [ny][nx], the pixel that each pixel leads to, -1 on the
                     background; from CC_IDS on, the id of the pixel's part */
@@ -56,13 +58,13 @@ typedef struct cc_worker {
     size_t saddles;     /* split: number of saddles found */
     uint32_t threshold; /* threshold of the prepared grey values */
     int32_t outside;    /* root of the background that touches the border; -1 if there is none */
-    int32_t *end;       /* [bands]: end of the range of ids that each band uses */
+    int32_t *end;       /* [bands]: for each band, 1 + the last id that it uses */
     int32_t *first;     /* [bands + 1]: number of components before each band */
-    /* [components]: the area, and the bit BORDER (label.c) if the component touches the border;
-     * from the end of CC_AREAS on its label, or 0 if a filter removes it. NULL: there are no
-     * filters. */
+    /* [components]: until the end of CC_AREAS, the area of the component, with the bit BORDER
+     * (label.c) if the component touches the border; then its label, or 0 if a filter removes it.
+     * NULL if there are no filters. */
     uint32_t *areas;
-    cc_sieve *sieve;    /* [components]; NULL: the areas suffice for the filters */
+    cc_sieve *sieve;    /* [components]; NULL if the filters need only the areas */
     uint64_t regions;   /* number of components; from the end of CC_AREAS on, of those that pass the
                            filters */
     cc_region *table;   /* the state's table of regions */
@@ -90,7 +92,7 @@ typedef struct cc_work {
     tc_status (*end)(cc_worker *w, tc_err *err);
 } cc_work;
 
-/* memory.c: the numbers that the memory for a picture depends on. They are counted in the picture,
+/* memory.c: the numbers that the memory for a picture depends on: either as counted in the picture,
  * or the greatest that a picture of its size can have. */
 typedef struct cc_contents {
     uint64_t runs;       /* runs of cells, or with fill_holes of background */
@@ -104,7 +106,7 @@ typedef struct cc_contents {
 cc_contents cc_most_contents(const cc_params *p, const wu_item *item);
 /* Sets out->memory_bytes, and adds the threads' tables to out->thread_bytes. */
 void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c, an_plan *out);
-/* an_plan.thread_bytes without these tables (plan.c). */
+/* plan.c: an_plan.thread_bytes without the threads' tables of regions. */
 uint64_t cc_thread_bytes(const cc_params *p, const wu_item *item);
 tc_status cc_memory(const an_work *work, an_plan *plan, tc_err *err);
 

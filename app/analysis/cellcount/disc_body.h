@@ -19,13 +19,14 @@ static DISC_VALUE *DISC_NAME(maxima)(const disc_tile *t, int64_t y, int power)
            ((size_t)(y - t->at.y0 + t->radius) * (size_t)t->powers + (size_t)power) * t->stride;
 }
 
-/* A pointer to the pixel with index `at`. */
+/* Returns a pointer to the pixel with index `at`. */
 static const DISC_VALUE *DISC_NAME(row)(const wu_pixels *px, size_t at)
 {
     return (const DISC_VALUE *)(px->u8 != NULL ? (const void *)px->u8 : px->u16) + at;
 }
 
-/* Fills the maxima of row y. Pixels beyond the picture are 0, so they are never the greatest. */
+/* Fills row y of t->maxima for all powers. Pixels beyond the picture are 0, so they are never
+ * greater than others. */
 static void DISC_NAME(read_row)(const disc_tile *t, int64_t y)
 {
     const int64_t from = t->at.x0 - t->radius, lo = from > 0 ? from : 0;
@@ -77,16 +78,16 @@ static void DISC_NAME(disc_block)(const disc_tile *t, int64_t y, size_t x, DISC_
     }
 }
 
-/* Writes into `to`, for each pixel of the tile, the greatest value within its disc. If `from` is
- * not NULL, this value is taken as the background: writes the pixel's value in `from` without it.
- */
+/* Writes into `to`, for each pixel of the tile, the greatest value within the disc around it (with
+ * t->flip, the least). If `from` is not NULL, this value is the background, and the pixel's value
+ * in `from` is written with this background removed. */
 static void DISC_NAME(process_tile)(const cc_prepare *p, const disc_tile *t, const wu_pixels *from,
                                     const wu_pixels *to)
 {
-    const cc_params *const q = p->params;
+    const cc_params *const params = p->params;
     const uint32_t greatest = greatest_pixel(t->in);
     /* The grey value that the background becomes. */
-    const uint32_t level = q->bright ? q->ratio ? cc_middle(t->in->bits) : 0 : greatest;
+    const uint32_t level = params->bright ? params->ratio ? cc_middle(t->in->bits) : 0 : greatest;
     const size_t n = (size_t)(t->at.x1 - t->at.x0);
 
     for (int64_t y = t->at.y0 - t->radius; y < t->at.y1 + t->radius; y++)
@@ -103,7 +104,8 @@ static void DISC_NAME(process_tile)(const cc_prepare *p, const disc_tile *t, con
             for (size_t k = 0; k < BLOCK; k++)
                 most[k] ^= (DISC_VALUE)t->flip;
             for (size_t k = 0; values != NULL && k < m; k++)
-                most[k] = (DISC_VALUE)cc_levelled(values[k], most[k], level, q->ratio, greatest);
+                most[k] =
+                    (DISC_VALUE)cc_levelled(values[k], most[k], level, params->ratio, greatest);
             memcpy(out, most, m * sizeof *out);
         }
 }

@@ -1,5 +1,8 @@
-/* cellcount on the CPU: finds the connected components of the mask, removes those that do not pass
- * the filters, and writes the labels and the table of regions. */
+/*
+ * cellcount on the CPU: finds the connected components of the mask, removes those that do not pass
+ * the filters, and writes the labels and the table of regions. Each function xxx_band or xxx_seam
+ * is the `part` of a phase (cc_work), and end_xxx its `end`.
+ */
 #include <string.h>
 
 #include "app/analysis/cellcount/core.h"
@@ -41,7 +44,7 @@ typedef struct segment {
     const uint32_t *edges; /* the runs of the row (lab_runs) */
     size_t runs, k;        /* number of runs, and the run that contains the segment */
     size_t base;           /* index of the row's first pixel */
-    const int32_t *start;  /* ids of the row's runs */
+    const int32_t *start;  /* [runs]: ids of the row's runs */
     uint32_t a, b;         /* columns [a, b) of the segment; empty after the last segment */
 } segment;
 
@@ -86,8 +89,9 @@ static inline void next_segment(const cc_worker *w, segment *s)
     end_segment(w, s);
 }
 
-/* Assigns ids to the parts whose first pixel is in the band. A part's id is written into the plane
- * at its first pixel. */
+/* Gives an id to each part (of a split or of strips) whose first pixel is in the band, and writes
+ * the id into the plane at this pixel. There, up[i] is i; elsewhere up[i] is the part's first
+ * pixel. */
 static void parts_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -120,7 +124,7 @@ static void ids_band(cc_worker *w, size_t band, cc_scratch *s)
             w->up[i] = w->plane[w->up[i]];
 }
 
-/* Joins the components of strip + 1 with those of `strip`. */
+/* Joins the components of strips `strip` and strip + 1 that touch. */
 static void strip_seam(cc_worker *w, size_t strip, cc_scratch *s)
 {
     const uint32_t y = ((uint32_t)strip + 1) * w->strip_rows;
@@ -203,8 +207,7 @@ static void atomic_max(uint32_t *at, uint32_t value)
         ;
 }
 
-/* Adds pixels [a, b) of row y to a component's box (y0 and x0 as cc_sieve says) and, for
- * min_contrast, to its sum. */
+/* Adds pixels [a, b) of row y to a component's box and, for min_contrast, to its sum. */
 static void add_to_sieve(const cc_worker *w, cc_sieve *s, uint32_t y, uint32_t a, uint32_t b)
 {
     const wu_pixels *const px = w->prepare.current;
@@ -237,8 +240,8 @@ static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
         }
 }
 
-/* Returns the contrast times the area of component i: the sum over its pixels of the difference
- * between grey value and threshold, positive on the cells' side. */
+/* Returns the contrast of component i times its area: the sum over its pixels of the difference
+ * between grey value and threshold, with a positive sign on the cells' side of the threshold. */
 static __int128 scaled_contrast(const cc_worker *w, size_t i)
 {
     const __int128 sum = w->sieve[i].sum,
@@ -289,8 +292,9 @@ static bool passes_filters(const cc_worker *w, size_t i)
                    (int64_t)s->x1 + s->x0 - (w->sieve != NULL ? w->nx : 0));
 }
 
-/* Sets *area to the least area A such that the components of at most A pixels have at least 1/parts
- * of the pixels of all components that pass the filters; to 1 if none passes. */
+/* Considers the components that pass the filters: sets *area to the least area A such that those of
+ * at most A pixels have at least 1 / parts of all their pixels; to 1 if no component passes. Finds
+ * A by bisection. */
 static tc_status area_quantile(const cc_worker *w, uint64_t parts, int64_t *area, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
@@ -409,7 +413,7 @@ static void paint_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
-/* Begins to measure, if the regions fit in the state's table. */
+/* Prepares w->measure for CC_MEASURE, if the regions fit in the state's table. */
 static tc_status end_painting(cc_worker *w, tc_err *err)
 {
     const size_t rows = (size_t)w->regions + 1;

@@ -4,9 +4,10 @@
 #ifndef AN_CELLCOUNT_LAYOUT_H
 #define AN_CELLCOUNT_LAYOUT_H
 
-/* Side, in pixels, of the tiles that components are labelled in, and bits of a word of the mask. */
+/* Side, in pixels, of the tiles in which components are labelled. It is also the number of bits of
+ * a word of the mask. */
 #define CC_TILE 32
-/* Runs of pixels that can begin in a word of the mask. */
+/* The greatest number of runs of pixels that can begin in a word of the mask. */
 #define CC_NODES (CC_TILE / 2)
 /* Pixels of a column that a work-item computes in kernels that process columns (distance transform,
  * sums of rows). */

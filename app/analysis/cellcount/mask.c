@@ -90,7 +90,8 @@ static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
     lab_seam(&p, y0, s->label);
 }
 
-/* Joins all background that touches the picture's border to one component, w->outside. */
+/* Joins all background that touches the picture's border into one component, and sets w->outside to
+ * its root. */
 static tc_status end_hole_seams(cc_worker *w, tc_err *err)
 {
     const lab_picture p = background_picture(w);
@@ -120,7 +121,7 @@ static tc_status end_hole_seams(cc_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* Sets bits [a, b) of a row. */
+/* Sets bits [a, b) of a row of the mask, a < b. */
 static void set_bits(uint64_t *words, uint32_t a, uint32_t b)
 {
     for (uint32_t i = a / 64; i <= (b - 1) / 64; i++) {

@@ -23,14 +23,15 @@ static inline void add_run(cc_region *r, uint32_t y, uint32_t a, uint32_t b, uin
     r->y1 = (uint16_t)(y + 1 > r->y1 ? y + 1 : r->y1);
 }
 
-/* Sets sums[x] for x from 1 on to the sum of the first x of the n grey values, eight at a time.
- * Returns the number of grey values that were added. */
+/* Computes eight prefix sums at a time, if the processor can: sets sums[x], for x from 1 on, to the
+ * sum of the first x of the n grey values. Returns the number of grey values that were added, a
+ * multiple of eight. */
 static uint32_t sum_eights(const uint8_t *greys, uint32_t n, uint32_t *sums)
 {
     uint32_t i = 0;
 #ifdef __SSE2__
     const __m128i zero = _mm_setzero_si128();
-    __m128i before = zero; /* the sum of the values before the eight, four times */
+    __m128i before = zero; /* four copies of the sum of all values before these eight */
 
     for (; i + 8 <= n; i += 8) {
         const void *const eight = greys + i;
@@ -52,8 +53,8 @@ static uint32_t sum_eights(const uint8_t *greys, uint32_t n, uint32_t *sums)
     return i;
 }
 
-/* Sets sums[x] to the sum of the first x of the n grey values from index `at` on. Grey values are
- * below 2^16 and n is at most 65535, so the sums fit 32 bits. */
+/* Sets sums[x], for x from 0 to n, to the sum of the first x grey values from index `at` on. They
+ * are below 2^16 and n is at most 65535, so the sums fit in 32 bits. */
 static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
 {
     sums[0] = 0;
@@ -76,7 +77,8 @@ static inline uint32_t end_run(const int32_t *row, uint32_t y, uint32_t a, uint3
     return x;
 }
 
-/* Adds the runs of row y of the plane to their regions. */
+/* Adds the runs of row y of the plane to their regions. an_bits_changes compares 64 labels with
+ * their successors at once, and sets a bit where a run ends. sums: scratch memory, [nx + 1]. */
 static void measure_row(const cc_measure *m, uint32_t y, uint32_t *sums, cc_region *table)
 {
     const int32_t *const row = m->plane + (size_t)y * m->nx;
@@ -98,7 +100,7 @@ static cc_region *table_regions(const cc_measure *m, unsigned table)
     return table == 0 ? m->regions : m->others + (table - 1) * m->rows;
 }
 
-/* The number of the table that a thread adds to. */
+/* The number of the table that a thread adds to: 0 for all threads if there is only one table. */
 static unsigned thread_table(const cc_measure *m, unsigned thread)
 {
     return thread < m->tables ? thread : 0;

@@ -3,11 +3,14 @@
 #include "app/analysis/suggest.h"
 #include "app/base/numbers.h"
 
-/* Bytes of a page of memory, and of the large pages that os_zeroed asks for. */
-enum { PAGE = 4096, LARGE_PAGE = 2 << 20 };
+enum {
+    PAGE = 4096,         /* bytes of a page of memory */
+    LARGE_PAGE = 2 << 20 /* bytes of a large page, which os_zeroed asks for */
+};
 
-/* The greatest number of regions that a result can have: isolated pixels, or regions of min_area
- * pixels that fill the picture. It holds for a split, too, since no two of its maxima touch. */
+/* The greatest number of regions that a result can have: the lesser of the number of isolated
+ * pixels, and of regions of min_area pixels that fill the picture. It holds for a split, too, since
+ * no two of its maxima touch. */
 static uint64_t most_regions(const cc_params *p, const wu_item *item)
 {
     const uint64_t nx = item->nx, ny = item->ny;
@@ -49,8 +52,8 @@ static uint64_t ids_bytes(const wu_item *item, uint64_t ids)
                       ids * sizeof(int32_t) + cc_bands(item->nx, item->ny) * (uint64_t)PAGE);
 }
 
-/* Returns the bytes that a split takes in addition to planes: the larger of the saddles, which
- * exist twice while they are sorted, and the borders of plateaus before that. */
+/* Returns the bytes that a split takes in addition to planes: the saddles, which exist twice while
+ * they are sorted, or, before that, the borders of plateaus; the larger of the two. */
 static uint64_t split_bytes(const cc_contents *c)
 {
     return tc_larger(c->saddles * 2 * sizeof(ws_saddle), c->plateaus * 6);
@@ -94,8 +97,7 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
         out->thread_bytes += table;
 }
 
-/* --- the contents of a picture
- * -------------------------------------------------------------------- */
+/* --- the contents of a picture --------------------------------------------------------------- */
 
 static tc_status run_until(void *worker, void *state, cc_phase until, tc_err *err)
 {

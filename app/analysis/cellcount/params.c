@@ -1,4 +1,5 @@
-/* cellcount: the table of its parameters, and how they depend on each other. */
+/* cellcount: the table of its parameters, checks of parameters that depend on each other, and the
+ * threshold that follows from the parameters alone. */
 #include "app/analysis/cellcount/cellcount.h"
 
 #define FIELD(field) AN_FIELD(cc_params, field)

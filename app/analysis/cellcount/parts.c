@@ -7,8 +7,8 @@
 #include "app/analysis/cellcount/parts.h"
 #include "app/analysis/common/watershed.h"
 
-/* A component, and the arrays of a watershed in it. The arrays are [ny][nx] and cover the box of
- * the component. */
+/* A component, and the arrays of the watershed that splits it. The arrays are [ny][nx] and cover
+ * the component's bounding box. */
 typedef struct component_box {
     const an_follow *f;
     const an_component *c;
@@ -18,7 +18,7 @@ typedef struct component_box {
                          element of each maximum to the index of the maximum's part */
     int32_t *up;      /* ws_map.up */
     int32_t *first;   /* the first pixel of each maximum's part (ws_first) */
-    ws_list found;
+    ws_list found;    /* the saddles and pixels that the watershed finds (ws_rows) */
 } component_box;
 
 /* The index, in the box, of the component's k-th pixel. */
@@ -122,8 +122,9 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
 
 /* --- for fill_holes or a split by distance: analyses the component as a picture --------------- */
 
-/* Fills px, [ny][nx], with the component's box and one pixel around it. Pixels of other components
- * become background. *others: whether the box has pixels of other components. */
+/* Fills px, whose size is set, with the component's box and a margin of one pixel around it. Pixels
+ * of other components become background. Sets *others to whether the box has pixels of other
+ * components. */
 static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *px, bool *others,
                          tc_err *err)
 {
@@ -155,7 +156,9 @@ static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *p
     return TC_OK;
 }
 
-/* Sets *parts to the regions in the final state of the cut-out, in coordinates of the picture. */
+/* Sets *parts to the *n regions in `state`, the final state of the cut-out (cut_out), in
+ * coordinates of the picture: a pixel of the cut-out is at its own coordinates plus c->lo minus 1.
+ */
 static tc_status copy_regions(const an_work *work, const cc_state *state, const an_component *c,
                               const wu_pixels *original, cc_part **parts, size_t *n, tc_err *err)
 {
@@ -192,7 +195,8 @@ static tc_status copy_regions(const an_work *work, const cc_state *state, const 
     return status;
 }
 
-/* Analyses the cut-out component. *n stays 0 if other components could lie in its holes. */
+/* Cuts the component out (cut_out) and analyses it as a picture. *n stays 0 if other components
+ * could lie in its holes. */
 static tc_status analyse_component(const cc_params *p, const an_follow *f, const an_component *c,
                                    const wu_pixels *original, const tc_poll *poll, cc_part **parts,
                                    size_t *n, tc_err *err)

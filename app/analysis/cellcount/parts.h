@@ -7,7 +7,7 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/analysis/common/follow.h"
 
-/* A region of a component. */
+/* One of the regions that a component is split into. */
 typedef struct cc_part {
     cc_region region;  /* sum_grey: of the original grey values */
     uint64_t prepared; /* sum of the prepared grey values */

@@ -1,5 +1,5 @@
-/* cellcount: which items it accepts, how the work is divided into chunks, what it costs, the
- * filters' rules, self-tests, and the analysis' table of functions. */
+/* cellcount: checks items, plans the work (chunks, costs, memory), and has the filters' rules, the
+ * self-tests and the analysis' table of functions. */
 #include "app/analysis/cellcount/cpu.h"
 
 #include "app/analysis/common/phases.h"
@@ -34,7 +34,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* Sets the operations per pixel of the phases before the threshold. */
+/* Sets costs[phase], in operations per pixel, of the phases before the threshold. */
 static void preparing_costs(const cc_params *p, double *costs)
 {
     const double rows = 2.0 * p->radius + 1, mean = 40;
@@ -45,8 +45,8 @@ static void preparing_costs(const cc_params *p, double *costs)
     costs[CC_LOCALLY] = p->threshold_word == CC_LOCAL ? mean : 0;
 }
 
-/* Sets the operations per pixel of the phases of a split. In a split by intensity some phases take
- * longer, as grey values have plateaus, and more maxima than distances. */
+/* Sets costs[phase], in operations per pixel, of the phases of a split. In a split by intensity
+ * some phases take longer, as grey values have plateaus, and more maxima than distances have. */
 static void split_costs(const cc_params *p, double *costs)
 {
     const bool grey = p->split == CC_INTENSITY;
@@ -68,7 +68,8 @@ static void split_costs(const cc_params *p, double *costs)
     costs[CC_IDS] = 5;
 }
 
-/* Operations per pixel of each phase, measured on pictures of all kinds (make bench-progress). */
+/* Sets costs[phase], in operations per pixel, of all phases, as measured on pictures of all kinds
+ * (make bench-progress). */
 static void phase_costs(const cc_params *p, double costs[CC_PHASES])
 {
     for (size_t i = 0; i < CC_PHASES; i++)
@@ -246,7 +247,8 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* Implements an_analysis.preview: a number from 1 to 255 for a label, 0 for background. */
+/* Implements an_analysis.preview: returns a number from 1 to 255 that depends on the label, or 0 on
+ * the background. */
 static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     const int32_t label = ((const cc_state *)state)->plane[voxel];

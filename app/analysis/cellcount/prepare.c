@@ -13,11 +13,12 @@
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/os.h"
 
-/* Greatest width, in pixels, of the pieces of a Gaussian filter and of discs. */
+/* Greatest width, in pixels, of a piece (a rectangle that a thread processes at a time) in a
+ * Gaussian filter or an opening. */
 enum { TILE_COLUMNS = 512 };
-/* Greatest height, in pixels, of the pieces of discs. */
+/* Greatest height, in pixels, of a piece in an opening. */
 enum { TILE_ROWS = 64 };
-/* Values that a vectorised loop of disc_body.h processes at a time. */
+/* Number of values that a vectorised loop of disc_body.h processes at a time. */
 enum { BLOCK = 64 };
 
 /* Columns [x0, x1) of rows [y0, y1). */
@@ -60,8 +61,9 @@ static size_t piece_columns(size_t nx)
     return nx < TILE_COLUMNS ? nx : TILE_COLUMNS;
 }
 
-/* Returns the number of uint32_t elements of scratch memory: a row of a piece with its margins,
- * twice; the 2 radius + 1 filtered rows of a ring; and a row of results. */
+/* Returns the number of uint32_t elements of scratch memory that smooth_piece needs: two rows of a
+ * piece with margins (values, line), 2 radius + 1 rows that are filtered along x (ring), and a row
+ * of results (out). */
 static size_t smooth_scratch(uint32_t nx, int radius)
 {
     const size_t taps = 2 * (size_t)radius + 1, n = piece_columns(nx);
@@ -88,7 +90,8 @@ static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, 
                   AN_GAUSS_BITS - CC_GREY_BITS, in->bits == 16, out);
 }
 
-/* Filters a piece along x and then along y; rows filtered along x are kept in a ring. */
+/* Filters a piece along x and then along y. The last 2 radius + 1 rows that were filtered along x
+ * are in a ring buffer: row y at index y modulo (2 radius + 1). */
 static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *to,
                          const piece *at, void *scratch)
 {
@@ -134,19 +137,21 @@ static span span_of(int64_t at, int64_t radius, int64_t length)
     return (span){ first, end - first, 2 * at - first - end + 1 };
 }
 
-/* Fits a line to the values around a pixel. Returns the number of values times the line's value at
- * the pixel. sum: the sum of the values; moment: the sum of each value times its index. */
+/* Fits a line to the a->n values around a pixel. Returns a->n times the line's value at the pixel.
+ * sum: the sum of the values; moment: the sum of each value times its index in the row or column.
+ */
 static int64_t fitted_value(const span *a, int64_t sum, int64_t moment)
 {
     return a->u == 0 ? sum
                      : sum + cc_rise(2 * moment - (2 * a->first + a->n - 1) * sum, a->u, a->n);
 }
 
-/* A thread's sums over the rows around the current one, [nx] each, in its scratch memory. */
+/* A thread's sums over each column's values in the rows around the current one. All arrays have nx
+ * elements, and lie in the thread's scratch memory. */
 typedef struct column_sums {
     int64_t *moments;      /* `lines` only: sum of a column's values times their row */
     int32_t *sums;         /* sum of a column's values */
-    int32_t *fitted;       /* the result of column_values, with `lines` */
+    int32_t *fitted;       /* `lines` only: the result of column_values */
     uint16_t *values;      /* grey values of the current row */
     uint16_t *changed_row; /* grey values of the row that is added or subtracted */
     bool lines;            /* the background is lines, not a mean */
@@ -179,8 +184,8 @@ static void add_row(const column_sums *c, const wu_pixels *in, int64_t y, int32_
         c->moments[x] += sign * y * c->changed_row[x];
 }
 
-/* Returns [nx] values: the columns' sums; with `lines`, for each column the number of values times
- * the value that the line fitted to them has at the current row. */
+/* Returns [nx] values: the columns' sums; with `lines`, for each column the number of its values
+ * times the value, at the current row, of the line fitted to them. */
 static const int32_t *column_values(const column_sums *c, const span *rows, size_t nx)
 {
     if (!c->lines || rows->u == 0)
@@ -190,9 +195,10 @@ static const int32_t *column_values(const column_sums *c, const span *rows, size
     return c->fitted;
 }
 
-/* Subtracts the local mean from each value of a row (by cc_levelled). column: the sums of the
- * columns over `rows` rows. The number n of pixels of a mean rarely changes from one pixel to the
- * next, so a multiplication by the reciprocal of n replaces the division. */
+/* Removes the local mean from each value of a row, by cc_levelled with the level `middle` and the
+ * greatest value `most`. column: the sums of the columns over `rows` rows. The number n of pixels
+ * of a mean rarely changes from one pixel to the next, so a multiplication by the reciprocal of n
+ * replaces the division. */
 static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                       uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -218,8 +224,8 @@ static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t
     }
 }
 
-/* Does the same as level_row with fitted lines in place of the mean. column: the values returned by
- * column_values. */
+/* Does the same as level_row, with the value of a line fitted to `column` in place of the mean.
+ * column: the values that column_values returned. */
 static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                            uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -244,9 +250,9 @@ static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, in
     }
 }
 
-/* Subtracts the background from rows [y0, y1). It is the mean of the part within the picture of the
- * square of side 2 radius + 1 around each pixel; or, with `lines`, the value of lines fitted in
- * this square, first along each column, then along the row. */
+/* Removes the background from rows [y0, y1). The background is the mean of a square of side 2
+ * radius + 1 around each pixel, as far as the square lies within the picture; with `lines`, it is
+ * the value of lines fitted in this square, first along each column, then along the row. */
 static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, bool lines,
                       uint32_t middle, bool ratio, int64_t y0, int64_t y1, void *scratch)
 {
@@ -271,8 +277,7 @@ static void mean_rows(const wu_pixels *in, const wu_pixels *to, int64_t radius, 
     }
 }
 
-/* --- the greatest value within a disc
- * -------------------------------------------------------------- */
+/* --- the greatest value within a disc -------------------------------------------------------- */
 
 /* The disc's row at distance dy from the middle row has 2 w + 1 pixels; returns w. */
 static int64_t half_width(int64_t radius, int64_t dy)
@@ -284,8 +289,8 @@ static int64_t half_width(int64_t radius, int64_t dy)
     return w;
 }
 
-/* The number of powers of two up to 2 radius + 1. Maxima of 1, 2, 4, ... adjacent pixels are
- * stored. */
+/* The number of powers of two (1, 2, 4, ...) up to 2 radius + 1. For each of them, disc_tile.maxima
+ * has the maxima of that number of adjacent pixels. */
 static int count_powers(int64_t radius)
 {
     int n = 1;
@@ -303,14 +308,15 @@ uint32_t cc_disc_row(int64_t radius, int64_t dy)
     return (uint32_t)w | (uint32_t)(count_powers(w) - 1) << 16;
 }
 
-/* The length of a tile's row in memory: columns, margins, and padding for the last block. */
+/* The number of elements of a row of disc_tile.maxima: the piece's columns, margins, and padding
+ * for the last block. */
 static size_t tile_stride(size_t columns, int64_t radius)
 {
     return (columns + 2 * (size_t)radius + 2 * (size_t)BLOCK - 1) / BLOCK * BLOCK;
 }
 
-/* Bytes of scratch memory for tile.maxima, with padding after the last row, as loops over blocks
- * read past its end. */
+/* Bytes of scratch memory for disc_tile.maxima, with padding after the last row, as loops over
+ * blocks read past its end. */
 static size_t disc_scratch(uint32_t nx, int64_t radius)
 {
     const size_t rows = (TILE_ROWS + 2 * (size_t)radius) * (size_t)count_powers(radius);
@@ -320,8 +326,8 @@ static size_t disc_scratch(uint32_t nx, int64_t radius)
 }
 
 /* A row of the disc. Its maximum is the greater one of the maxima of two overlapping runs of
- * 2^power pixels: the first run begins at offset `first` in a row of the tile with its margin, the
- * second run `second` pixels later. */
+ * 2^power pixels. For column x of a piece, the first run begins at column x + first of the tile
+ * (which has a margin), and the second run `second` pixels later. */
 typedef struct disc_line {
     int power;
     int64_t first, second;
@@ -335,9 +341,10 @@ typedef struct disc_tile {
     int powers;     /* count_powers(radius) */
     size_t columns; /* number of columns of the piece with its margins */
     size_t stride;  /* tile_stride of the piece */
-    uint16_t flip;  /* values are exclusive-ored with this: 0, or all ones to find minima */
-    void *maxima;   /* [rows][powers][stride] of the picture's type: the greatest of the 2^power
-                       pixels that begin at this one */
+    uint16_t flip;  /* values are exclusive-ored with this: 0; or all ones, which reverses their
+                       order, to find minima */
+    void *maxima;   /* [rows][powers][stride] of the pixels' type: element (y, power, x) is the
+                       greatest of the 2^power pixels of row y from column x on */
     disc_line lines[CC_MOST_RADIUS + 1]; /* rows of the disc, by distance from the middle one */
 } disc_tile;
 
@@ -409,16 +416,16 @@ size_t cc_prepare_scratch(const cc_params *p, uint32_t nx)
 void cc_prepare_step(cc_prepare *p, cc_phase step)
 {
     assert(cc_has_step(p->params, step));
-    const wu_pixels *const now = p->current;
+    const wu_pixels *const result_so_far = p->current;
 
     p->step = step;
     if (step == CC_EXTREME)
         return;
-    p->input = now;
-    p->current = now == &p->planes[0] ? &p->planes[1] : &p->planes[0];
+    p->input = result_so_far;
+    p->current = result_so_far == &p->planes[0] ? &p->planes[1] : &p->planes[0];
 }
 
-/* The size of a step's pieces, as x1 and y1, when `rows` rows are divided into them. */
+/* Returns the width (x1) and height (y1) of the pieces that a step divides `rows` rows into. */
 static piece piece_size(const cc_params *p, cc_phase step, uint32_t nx, uint32_t rows)
 {
     const bool disc = step == CC_EXTREME || (step == CC_GROUND && p->ground == CC_OPENING);
@@ -438,10 +445,10 @@ size_t cc_prepare_pieces(const cc_params *p, cc_phase step, uint32_t nx, uint32_
 static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_t number,
                           void *scratch)
 {
-    const cc_params *const q = p->params;
+    const cc_params *const params = p->params;
     const wu_pixels *const in = p->current;
     const uint32_t middle = cc_middle(in->bits);
-    const piece size = piece_size(q, p->step, in->nx, rows);
+    const piece size = piece_size(params, p->step, in->nx, rows);
     const int64_t in_row = (in->nx + size.x1 - 1) / size.x1;
     const int64_t end = (int64_t)y0 + rows < in->ny ? (int64_t)y0 + rows : in->ny;
     piece at = { .x0 = (int64_t)number % in_row * size.x1,
@@ -453,16 +460,19 @@ static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_
         return; /* the last band has fewer rows */
     switch (p->step) {
     case CC_SMOOTH: smooth_piece(p, p->input, p->current, &at, scratch); break;
-    case CC_EXTREME: disc_piece(p, p->current, NULL, &p->planes[2], q->bright, &at, scratch); break;
+    case CC_EXTREME:
+        disc_piece(p, p->current, NULL, &p->planes[2], params->bright, &at, scratch);
+        break;
     case CC_GROUND:
-        if (q->ground == CC_OPENING)
-            disc_piece(p, &p->planes[2], p->input, p->current, !q->bright, &at, scratch);
+        if (params->ground == CC_OPENING)
+            disc_piece(p, &p->planes[2], p->input, p->current, !params->bright, &at, scratch);
         else
-            mean_rows(p->input, p->current, q->radius, q->ground == CC_LINES, middle, q->ratio,
-                      at.y0, at.y1, scratch);
+            mean_rows(p->input, p->current, params->radius, params->ground == CC_LINES, middle,
+                      params->ratio, at.y0, at.y1, scratch);
         break;
     default:
-        mean_rows(p->input, p->current, q->window / 2, false, middle, false, at.y0, at.y1, scratch);
+        mean_rows(p->input, p->current, params->window / 2, false, middle, false, at.y0, at.y1,
+                  scratch);
     }
 }
 
@@ -523,6 +533,7 @@ void cc_prepare_end(cc_prepare *p)
 
 /* --- the phases ------------------------------------------------------------------------------ */
 
+/* Processes a part of the current phase: a piece of a band of rows. */
 static void prepare_part(cc_worker *w, size_t part, cc_scratch *s)
 {
     const uint32_t rows = cc_band_rows(w->nx);

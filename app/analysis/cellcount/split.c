@@ -90,7 +90,7 @@ static void clear_band(cc_worker *w, size_t band, cc_scratch *s)
         w->plane[i] = INT32_MAX;
 }
 
-/* Sets plane[maximum] to the first pixel, in raster order, that leads to this maximum. */
+/* Sets plane[maximum], for each maximum, to the first pixel in raster order that leads to it. */
 static void first_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;

@@ -30,12 +30,16 @@
 #include "app/analysis/analyses.h"
 #include "app/analysis/suggest.h"
 
-/* Bars of a histogram in the report. */
+/* The number of bars of a histogram in the report. */
 enum { BINS = 64 };
 /* Typical areas whose ratio is greater than this are those of different kinds of objects. */
 enum { MOST_RATIO = 4 };
-/* Suggested values of offset_percent, classes and min_contrast.percent. */
-enum { OFFSET_PERCENT = 20, CLASSES = 4, CONTRAST_PERCENT = 40 };
+/* The values that are suggested for these parameters. */
+enum {
+    OFFSET_PERCENT = 20,  /* offset_percent */
+    CLASSES = 4,          /* classes */
+    CONTRAST_PERCENT = 40 /* min_contrast.percent */
+};
 
 /* Adds the histogram of picture i's grey values, with Otsu's threshold, to the report's curves. */
 static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size_t i,
@@ -73,14 +77,15 @@ static int64_t round_off(int64_t value)
     return (value + ten / 2) / ten * ten;
 }
 
-/* The regions of a picture that its border does not cut, without those of less than a quarter of
- * their typical area. */
+/* The regions of a picture that do not touch its border. */
 typedef struct uncut_regions {
-    int64_t typical; /* typical area; INT64_MAX: there are no regions */
+    int64_t typical; /* their typical area; INT64_MAX: there are no regions */
+    /* Without the regions of less than a quarter of the typical area: */
     size_t n;
-    double pixels; /* pixels of all of them */
-    double round;  /* share of their pixels that lie in the discs of their areas and centroids: of
-                      discs 1, of the gaps between touching discs less than 0.85; 0: unknown */
+    double pixels; /* total number of pixels */
+    double round;  /* share of these pixels that lie in the disc with the area and centroid of their
+                      region. It is 1 if regions are discs, less than 0.85 for the gaps between
+                      touching discs; 0 if it is not known */
 } uncut_regions;
 
 /* The results of an analysis of all pictures with the same parameters. The arrays without a size
@@ -90,7 +95,7 @@ typedef struct trial {
     size_t n;
     int64_t typical;                     /* typical area; INT64_MAX: there are no regions */
     int64_t of_picture[AN_MAX_PICTURES]; /* typical area of each picture; INT64_MAX: no regions */
-    size_t cells[AN_MAX_PICTURES];       /* regions of at least 1/12 of the typical area */
+    size_t cells[AN_MAX_PICTURES];       /* number of regions of at least 1/12 of of_picture */
     int64_t threshold[AN_MAX_PICTURES];
     bool bright[AN_MAX_PICTURES]; /* polarity "auto": whether cells are bright */
     uncut_regions uncut[AN_MAX_PICTURES];
@@ -110,7 +115,8 @@ static tc_status append_areas(const wu_output *found, trial *t, tc_err *err)
     return TC_OK;
 }
 
-/* The number of pixels of each region, [label], that lie in the disc of its area and centroid. */
+/* Counts, for each region, the pixels that lie in the disc with the region's area and centroid, and
+ * adds the count to inside[label - 1]. labels: [n], in rows of nx pixels. */
 static void count_in_discs(const wu_output *found, const int32_t *labels, uint32_t nx, size_t n,
                            int64_t *inside)
 {
@@ -126,7 +132,8 @@ static void count_in_discs(const wu_output *found, const int32_t *labels, uint32
     }
 }
 
-/* Sets *out from a result of a picture of nx columns. out->round is set if there are labels. */
+/* Sets *out from the result of a picture that has nx columns. out->round is set only if the result
+ * has labels. */
 static tc_status measure_uncut(const wu_output *found, uint32_t nx, uncut_regions *out, tc_err *err)
 {
     const size_t n = (size_t)wu_output_find(found, "region_area")->info.shape[0];
@@ -193,8 +200,8 @@ static tc_status try_all(const an_pictures *pictures, json_t *parameters, const 
     return TC_OK;
 }
 
-/* Returns whether the typical areas of pictures differ too much to be of one kind of cell; if so,
- * sets out->doubt. */
+/* Returns whether the typical areas of the pictures differ so much that they cannot be those of one
+ * kind of cell; if so, sets out->doubt. */
 static bool report_differences(an_suggestion *out, const an_pictures *pictures, const trial *t)
 {
     size_t least = 0, most = 0;
@@ -217,24 +224,25 @@ static bool report_differences(an_suggestion *out, const an_pictures *pictures, 
 
 /* --- polarity -------------------------------------------------------------------------------- */
 
-/* Chooses the polarity and sets it in the parameters. trials: with "dark", "bright" and "auto" (or
- * only with the one that the parameters already have); *best: the index of the chosen one. */
+/* Chooses the polarity, and sets it in the parameters and *best. Sets trials[CC_DARK],
+ * trials[CC_BRIGHT] and trials[CC_AUTO] to the trials with each polarity; if the parameters already
+ * have a polarity, only to the trial with that. */
 static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters, trial trials[3],
                                  size_t *best, tc_err *err)
 {
     static const char *const words[] = { "dark", "bright", "auto" };
-    const char *const only = json_string_value(json_object_get(parameters, "polarity"));
+    const char *const given_word = json_string_value(json_object_get(parameters, "polarity"));
     size_t bright = 0, auto_bright = 0, agree = 0; /* numbers of pictures */
     tc_status status = TC_OK;
     for (size_t k = 0; k < 3; k++)
         trials[k].typical = INT64_MAX;
     for (size_t k = 0; status == TC_OK && k < 3; k++) {
-        if (only != NULL && strcmp(only, words[k]) != 0)
+        if (given_word != NULL && strcmp(given_word, words[k]) != 0)
             continue;
         status = try_all(pictures, parameters, "polarity", json_string(words[k]), &trials[k], err);
         *best = k;
     }
-    if (status != TC_OK || only != NULL)
+    if (status != TC_OK || given_word != NULL)
         return status;
     for (size_t i = 0; i < pictures->n; i++) {
         const bool by_area = trials[CC_BRIGHT].of_picture[i] < trials[CC_DARK].of_picture[i],
@@ -256,22 +264,23 @@ static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters
                : tc_no_memory(err, "a suggestion");
 }
 
-/* The fewest regions of a picture from which find_touching decides, and the least
- * uncut_regions.round of cells. */
+/* find_touching judges only pictures with at least this number of regions. */
 enum { MANY_TOUCH = 16 };
+/* The least uncut_regions.round that regions have if they are cells and not gaps. */
 static const double round_cells = 0.85;
 
-/* Whether a picture may be one of touching cells: its regions, found with filled holes, are gaps
- * between such cells, or contain many of them. */
+/* Whether a picture may show touching cells, judged by its regions with filled holes: there are
+ * enough regions to be the gaps between such cells, or half of the regions' pixels are in regions
+ * of more than a fiftieth of the picture, which may be many cells together. */
 static bool may_touch(const an_pictures *pictures, size_t i, const trial *filled)
 {
     const int64_t large = (int64_t)pictures->items[i].nx * pictures->items[i].ny / 50;
     return filled->uncut[i].n >= MANY_TOUCH || filled->of_picture[i] > large;
 }
 
-/* Whether the regions `chosen` of a picture may be gaps between cells of the other polarity: they
- * are not round, and have no holes, so that they are as large as the same regions with filled holes
- * (`filled`); cells that are pale in the middle have holes. */
+/* Whether the regions `chosen` of a picture may be gaps between cells of the other polarity: gaps
+ * are not round and have no holes, so `filled`, the same regions with filled holes, have at most a
+ * twentieth more pixels. (Cells that are pale in the middle have holes.) */
 static bool may_be_gaps(const uncut_regions *chosen, const uncut_regions *filled)
 {
     return chosen->n >= MANY_TOUCH && chosen->round < round_cells &&
@@ -286,16 +295,17 @@ static bool have_gaps(const uncut_regions *other, const uncut_regions *chosen)
            other->pixels > chosen->pixels && other->round > chosen->round + 0.05;
 }
 
-/* Finds pictures of cells that touch all around gaps. With fill_holes, such cells become one
- * region, and the gaps are taken for the cells. If most pictures are such, *best and `parameters`
- * are changed to the polarity of the cells, fill_holes to false, and trials[*best] accordingly. */
+/* Finds pictures of cells that touch all around gaps. With fill_holes such cells become one region,
+ * so the polarity was chosen as if the gaps were the cells. If most pictures show such cells, sets
+ * *best and `parameters` to the polarity of the cells and to fill_holes false, and trials[*best] to
+ * the trial with these. */
 static tc_status find_touching(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                                json_t *parameters, trial trials[3], size_t *best, tc_err *err)
 {
     static const char *const words[] = { "dark", "bright" };
     const size_t other = *best == CC_DARK ? CC_BRIGHT : CC_DARK;
     size_t suspects = 0, candidates = 0, gaps = 0, merged = 0;
-    trial unfilled[2] = { { .n = 0 } };
+    trial unfilled[2] = { { .n = 0 } }; /* by polarity: the trials with fill_holes false */
     for (size_t i = 0; i < pictures->n && *best != CC_AUTO; i++)
         suspects += may_touch(pictures, i, &trials[*best]);
     if (json_object_get(given, "fill_holes") != NULL || 2 * suspects <= pictures->n)
@@ -339,7 +349,7 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
     return status;
 }
 
-/* Writes a sentence, for the report, about why the polarity was chosen. */
+/* Writes to why, which has `size` bytes, a sentence for the report: why the polarity was chosen. */
 static void explain_polarity(const trial trials[3], size_t best, char *why, size_t size)
 {
     static const char *const words[] = { "dark", "bright" };
@@ -362,8 +372,8 @@ static void explain_polarity(const trial trials[3], size_t best, char *why, size
 
 /* --- threshold ------------------------------------------------------------------------------- */
 
-/* The sharpness of outlines: the mean difference of horizontal neighbours of which one is below the
- * threshold and the other is not. */
+/* The sharpness of outlines: the mean absolute difference, in grey values, between horizontal
+ * neighbours of which one is below the threshold and the other is not. */
 static double sharpness(const wu_pixels *px, int64_t threshold)
 {
     double sum = 0, n = 0;
@@ -451,8 +461,8 @@ static bool is_local(const json_t *parameters)
 }
 
 /* Suggests `classes`, or a local threshold with its window and offset, or neither. otsu: the trial
- * with Otsu's threshold, and polarity: its polarity; local: the user has asked for a local
- * threshold. Writes a sentence for the report to why, which has `size` bytes. */
+ * with Otsu's threshold; polarity: the polarity of that trial; local: whether the user has asked
+ * for a local threshold. Writes a sentence for the report to why, which has `size` bytes. */
 static tc_status choose_threshold(an_suggestion *out, const an_pictures *pictures,
                                   const json_t *given, const json_t *parameters, size_t polarity,
                                   bool local, const trial *otsu, char *why, size_t size,
@@ -502,8 +512,8 @@ static int64_t least_area(trial *t, bool bright)
     return round_off(cc_least_area(t->typical, cc_area_quantile(t->area, t->n, 1, 10), bright));
 }
 
-/* The number of regions smaller than `least`, without specks. *from: index of the first of them in
- * t->area. */
+/* Counts the regions smaller than `least` pixels, without specks. Sets *from to the index of the
+ * first of them in t->area. */
 static size_t count_small(const trial *t, int64_t least, size_t *from)
 {
     enum { SPECK = 12 /* pixels; smaller regions are specks */ };
@@ -513,9 +523,9 @@ static size_t count_small(const trial *t, int64_t least, size_t *from)
     return to - *from;
 }
 
-/* Sets out->doubt if min_area (least) would leave out regions that may be cells, too: they are
- * numerous, of similar size, and have enough contrast for min_contrast. parameters: those with
- * which trial t was made. */
+/* Sets out->doubt if the suggested min_area (least) would leave out regions that may be cells, too,
+ * as they are numerous, of similar size, and have enough contrast for min_contrast. parameters: the
+ * parameters of trial t. */
 static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictures,
                                    const json_t *parameters, const trial *t, int64_t least,
                                    tc_err *err)
@@ -536,6 +546,7 @@ static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictur
         return TC_OK;
     const tc_status status = try_all(pictures, copy, NULL, NULL, &small, err);
     n = status == TC_OK ? count_small(&small, least, &from) : 0;
+    /* Half of the small regions, from the quartile n / 4 to 3 n / 4, differ less than twofold. */
     const int64_t *const area = small.area + from;
     if (n >= FEW && SHARE * n >= larger && area[3 * n / 4] < 2 * area[n / 4])
         snprintf(
@@ -548,9 +559,10 @@ static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictur
 }
 
 /* Suggests min_area and min_contrast, explains the whole suggestion in out->why, and adds the
- * histogram of areas to the report's curves. t: the trial with the suggested parameters; differ:
- * pictures show different kinds of cells, so "auto" is suggested; why: sentences about the other
- * parameters, which come first in out->why. */
+ * histogram of areas to the report's curves. t: the trial with the suggested parameters; dark:
+ * whether the chosen polarity is "dark"; differ: whether the pictures show different kinds of
+ * cells, so that "auto" is suggested; why: sentences about the other parameters, with which
+ * out->why begins. */
 static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                           const json_t *parameters, trial *t, bool dark, bool differ,
                           const char *why, tc_err *err)
@@ -603,7 +615,8 @@ static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const
 /* --- colonies on dishes ---------------------------------------------------------------------- */
 
 /* Sets *dish: whether picture i shows a dish, which is a disc that covers at least 0.3 of the
- * picture and is darker or brighter than Otsu's threshold. */
+ * picture and is darker or brighter than Otsu's threshold. A region is a disc if its box is nearly
+ * square and the region fills about pi / 4 = 0.785 of the box. */
 static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err *err)
 {
     static const char *const words[] = { "dark", "bright" };
@@ -667,7 +680,7 @@ static int64_t find_contrast(const an_pictures *pictures)
     return most;
 }
 
-/* The min_area to suggest for colonies. */
+/* The min_area to suggest for colonies of this typical area. */
 static int64_t dish_least(int64_t typical)
 {
     return round_off(typical / 4 + 1);

@@ -63,7 +63,8 @@ tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err)
 
 int64_t cc_least_area(int64_t half, int64_t tenth, bool bright)
 {
-    /* Dark cells in bright field have similar sizes; much smaller regions are dirt or platelets. */
+    /* Dark cells, as in bright-field pictures, have similar sizes; regions much smaller than the
+     * tenth are dirt or platelets. */
     const int64_t share = half / 25, least = bright ? 0 : tenth / 3;
 
     return share > least && share > 1 ? share : least > 1 ? least : 1;
@@ -95,8 +96,9 @@ int64_t cc_area_quantile(int64_t *area, size_t n, int64_t numerator, int64_t den
     return area[k];
 }
 
-/* Analyses the pixels, and sets *area to the area A such that half of all pixels of regions are in
- * regions of at most A pixels; to INT64_MAX if there are no regions. */
+/* Analyses the pixels, and sets *area to the typical area of regions (cc_area_quantile with 1/2):
+ * the least A such that at least half of all pixels of regions are in regions of at most A pixels;
+ * INT64_MAX if there are no regions. */
 static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *err)
 {
     an_work plan_work = *work;
@@ -124,7 +126,10 @@ static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *e
 tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,
                          const tc_poll *poll, int64_t *radius, bool *smaller, tc_err *err)
 {
-    enum { LEAST_RADIUS = 4, TRIES = 6 };
+    enum {
+        LEAST_RADIUS = 4, /* pixels */
+        TRIES = 6         /* greatest number of analyses with a local threshold */
+    };
     const int64_t most = (px->nx < px->ny ? px->nx : px->ny) / 4;
     const wu_item item = { .name = (char *)(uintptr_t)"the middle of a picture",
                            .nx = px->nx,
@@ -152,7 +157,7 @@ tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threa
     params.max_area = INT64_MAX;
     tc_status status = find_typical_area(&work, &area, err);
     /* The first radius of the window is the diameter of the cells that Otsu's threshold finds. */
-    int64_t r =
+    int64_t r = /* the radius of the next try */
         status == TC_OK && area != INT64_MAX ? (int64_t)(cc_diameter(area) + 0.5) : LEAST_RADIUS;
 
     params.threshold_word = CC_LOCAL;
