@@ -1,5 +1,5 @@
 /* objects: checks, without the pixels, whether the arrays of a result are possible. Functions named
- * ..._fault return what is impossible in a row of the table, as a message; NULL: nothing is. */
+ * ..._fault return a message about what is impossible in a row of the table, or NULL. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 /* Relative tolerance for comparisons: more than the rounding errors of sums and roots. */
 #define SLACK 1e-9
 
-enum { MOST_READS = 64 }; /* columns that are read for one row: a few more than there are */
+/* At least the number of columns that are read for one row. */
+enum { MOST_READS = 64 };
 
 /* A cache of the addresses of columns, in the order in which they are read. As the columns are read
  * in the same order for most rows, column_of finds most of them here. */
@@ -22,7 +23,7 @@ typedef struct column_cache {
     size_t next;
 } column_cache;
 
-/* A row of the table, and what is known about its object. */
+/* A row of the table, and the size of its object. */
 typedef struct row {
     const obj_params *params;
     const wu_item *item;
@@ -133,8 +134,8 @@ static bool trace_fits(const row *r, double trace, const double spacing[3])
 }
 
 /* Whether p is a possible perimeter of `area` pixels: a sum of terms 1, sqrt(2) and (1 + sqrt(2)) /
- * 2, at most one for each pixel. So 2p = ones + roots sqrt(2), with integers whose difference is
- * even. */
+ * 2, at most one for each pixel. So 2p = ones + roots sqrt(2), where `ones` and `roots` are
+ * integers whose difference is even. */
 static bool is_perimeter(double p, int64_t area)
 {
     if (!(p >= 0) || p > sqrt(2) * (double)area + 1e-6)
@@ -221,7 +222,7 @@ static double most_area(const obj_mesh *mesh)
     return most;
 }
 
-/* most: of most_area. */
+/* most: the result of most_area. */
 static const char *stack_shape_fault(const row *r, double most)
 {
     const double *const s = r->item->spacing, *const axes = reals_of(r, "object_axis_length", 3);
@@ -247,7 +248,7 @@ static const char *stack_shape_fault(const row *r, double most)
 
 /* --- intensity -------------------------------------------------------------------------------- */
 
-/* lo, hi: the least and the greatest grey value. */
+/* lo, hi: the least and the greatest grey value of the object. */
 static const char *percentiles_fault(const row *r, double lo, double hi)
 {
     const double *const p = reals_of(r, "object_intensity_percentile", OBJ_PERCENTILES);
@@ -266,7 +267,7 @@ static const char *percentiles_fault(const row *r, double lo, double hi)
 }
 
 /* Checks the moments of the grey values by inequalities that hold for any n values from lo to hi.
- * n: 0 if the number of pixels is not known. */
+ * n: the number of pixels, or 0 if it is not known. */
 static const char *moments_fault(const row *r, double lo, double hi, double n)
 {
     const double mean = real_of(r, "object_intensity_mean"),
@@ -294,7 +295,7 @@ static const char *moments_fault(const row *r, double lo, double hi, double n)
     return NULL;
 }
 
-/* sum: the sum of all grey values. */
+/* sum: the sum of the object's grey values. */
 static const char *weighted_fault(const row *r, int64_t sum)
 {
     const double *const at = reals_of(r, "object_centroid_weighted", (size_t)r->dims);
@@ -392,8 +393,8 @@ static const struct {
                { COOC_INVERSE_DIFFERENCE_NORMALISED, COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED },
                { COOC_INVERSE_VARIANCE, COOC_DIFFERENCE_AVERAGE } };
 
-/* f: all features; NaN for those that the result lacks, or if the object has no pair. A relation
- * with a NaN holds. */
+/* Checks relations between features. f: [COOC_FEATURES]: the values of all features; NaN for those
+ * that the result lacks, and for all if the object has no pair. A relation with a NaN holds. */
 static const char *relations_fault(const double *f)
 {
     const double squared = f[COOC_SUM_AVERAGE] * f[COOC_SUM_AVERAGE];
@@ -427,13 +428,13 @@ static const char *relations_fault(const double *f)
     return NULL;
 }
 
-/* found: the features of the object for this distance. */
+/* found: [n_features]: the features of the object for this distance. */
 static const char *distance_fault(const row *r, const double *found, int distance)
 {
     const obj_params *const p = r->params;
     double f[COOC_FEATURES];
     unsigned nans = 0, k = 0; /* features that are NaN; index in `found` */
-    bool fits = false;
+    bool fits = false;        /* the bounding box is long enough for a pair */
 
     for (int i = 0; i < 3; i++)
         fits = fits || r->size[i] > distance;
@@ -469,6 +470,7 @@ static const char *texture_fault(const row *r)
 
 /* --- the table -------------------------------------------------------------------------------- */
 
+/* most: the result of most_area, for stacks. */
 static const char *row_fault(row *r, double most)
 {
     const uint32_t families = r->params->families;

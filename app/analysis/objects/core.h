@@ -26,8 +26,8 @@ TC_INLINE obj_spread obj_spread_of(tc_u32 lo, tc_u32 hi, tc_u32 levels)
 
 /* The level of a grey value, from 0 to levels - 1: (v - lo) levels / (hi - lo + 1), rounded down; v
  * is first clamped to lo and hi. The result is exact: the reciprocal is too large by at most 2^-40,
- * so the quotient is too large by less than 2^24 2^-40, whereas a quotient that is not an integer
- * is at least 2^-16 below the next integer. */
+ * so the computed quotient is too large by less than 2^24 2^-40 = 2^-16, whereas a quotient that is
+ * not an integer is at least 1 / (hi - lo + 1) >= 2^-16 below the next integer. */
 TC_INLINE tc_u8 obj_level(tc_u32 v, const obj_spread *s)
 {
     v = TC_MIN(TC_MAX(v, s->lo), s->hi);
@@ -47,14 +47,19 @@ static const tc_i32
                                           { 0, 0, 1 },   { 1, 0, 1 },  { -1, 1, 1 }, { 0, 1, 1 },
                                           { 1, 1, 1 } };
 
-/* Indices of the 32-bit words in which a device returns the sums of a co-occurrence matrix: the
- * number of pairs, the largest entry, the sum of the squares of the entries (2 words, the low one
- * first) and of k log k (4 words). From OBJ_W_MARGINAL on, for L levels, follow the numbers of
- * pairs by a pixel's level [L], by the sum of both levels [2 L] and by their difference [L]. */
-enum { OBJ_W_PAIRS, OBJ_W_MOST, OBJ_W_SQUARES, OBJ_W_K_LOG_K = 4, OBJ_W_MARGINAL = 8 };
+/* Indices of the 32-bit words in which a device returns the sums of a co-occurrence matrix. Of sums
+ * that take several words, the low word comes first. */
+enum {
+    OBJ_W_PAIRS,       /* number of pairs */
+    OBJ_W_MOST,        /* largest entry */
+    OBJ_W_SQUARES,     /* sum of the squares of the entries; 2 words */
+    OBJ_W_K_LOG_K = 4, /* sum of k log k over the entries k; 4 words */
+    OBJ_W_MARGINAL = 8 /* for L levels: numbers of pairs by the level of a pixel, [L]; then by the
+                           sum of both levels, [2 L]; then by their difference, [L] */
+};
 
-/* The index of the cell of a pair of levels, in either order: the row is that of the lower level. A
- * row has 2^bits cells. */
+/* The index of the matrix's cell for a pair of levels a and b in either order: the row is the lower
+ * level, the column the higher one. A row has 2^bits cells. */
 TC_INLINE tc_u32 obj_cell(tc_u32 a, tc_u32 b, tc_i32 bits)
 {
     return TC_MIN(a, b) << bits | TC_MAX(a, b);

@@ -27,9 +27,14 @@ typedef struct scratch {
     obj_pairs pairs;
 } scratch;
 
-/* The passes over the runs of a large object. Each is done in parts; end_pass then merges the
- * threads' results. PAIRS is repeated for each distance and direction. */
-typedef enum large_pass { MEASURE, OUTLINE, QUANTISE, PAIRS } large_pass;
+/* The passes over the runs of a large object. Each pass is done in parts; end_pass then merges the
+ * threads' results. */
+typedef enum large_pass {
+    MEASURE,  /* sums for shape and intensity */
+    OUTLINE,  /* convex hull and pieces, for pictures with OBJ_SHAPE */
+    QUANTISE, /* grey levels of the texture */
+    PAIRS     /* co-occurrence matrix; repeated for each direction of each distance */
+} large_pass;
 
 typedef struct large_object {
     bool is_begun; /* this worker has begun the object */
@@ -171,7 +176,7 @@ static void do_small_object(void *user, unsigned thread, size_t part)
 
 /* --- a large object -------------------------------------------------------------------------- */
 
-/* Processes a part, some runs, in the current pass over a large object. */
+/* Processes a part (w->run_step runs) of a large object in the current pass. */
 static void do_large_part(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -346,7 +351,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
                        .dims = work->item->is_stack ? 3 : 2,
                        .row_bytes = obj_row_bytes(work->params, work->item),
                        .texture_at = obj_texture_at(work->params, work->item) };
-    /* The item's first chunk finds the objects; the others are those of the objects. */
+    /* The item's first chunk finds the objects, so obj_chunks counts from the second chunk on. */
     w->object = done == 0 ? 0 : (done - 1) / obj_chunks(w->params);
     w->chunk = done == 0 ? 0 : (done - 1) % obj_chunks(w->params);
     obj_mesh_init(work->item->spacing, &w->o.mesh);
@@ -372,6 +377,8 @@ static uint64_t count_small(const cpu_worker *w, uint32_t large, uint64_t most)
     return n;
 }
 
+/* Sets chunks_done in the state's head, and *chunks_done. Returns TC_OK if all objects are done,
+ * otherwise TC_MORE. */
 static tc_status report_progress(cpu_worker *w, uint64_t *chunks_done)
 {
     an_state_head *const head = w->state;
@@ -419,8 +426,8 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
 tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
                               const uint32_t *start, const obj_run *runs, tc_err *err)
 {
-    /* The size of the table of logarithms, which is made anew for these few objects. Few counts
-     * are larger; their logarithms are computed when they are needed. */
+    /* The table of logarithms has this many numbers, as there are few objects. The few larger
+     * counts have their logarithms computed when they are needed. */
     enum { LOGS = 256 };
     cpu_worker *const w = worker;
     assert(!w->has_index && n <= UINT32_MAX);

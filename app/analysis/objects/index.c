@@ -12,15 +12,16 @@
 #include "app/base/pool.h"
 
 enum {
-    PARTS = 1,             /* number of parts for each thread */
+    PARTS = 1,             /* number of parts for each thread in a call of index_rows */
     PART_PIXELS = 1 << 16, /* greatest number of pixels in a part; a row never has more */
-    LABELS = 1 << 21,      /* greatest number of labels that a call of place_all_runs processes */
-    LONG_RUN = 16          /* runs are stored if the picture has this many pixels for each run */
+    LABELS = 1 << 21,      /* greatest number of labels that a call of start_objects processes */
+    LONG_RUN = 16          /* the first pass stores the runs if there is at most one run for this
+                              many pixels */
 };
 /* A step ends after this time, in seconds. */
 static const double STEP_SECONDS = 0.05;
 
-/* The rows that a step searches for runs. */
+/* The rows that a call of index_rows searches for runs. */
 typedef struct index_step {
     obj_index *ix;
     uint64_t first, n; /* first row, numbered through all slices, and number of rows */
@@ -31,8 +32,8 @@ uint64_t obj_index_thread_bytes(void)
     return PARTS * (PART_PIXELS * sizeof(obj_run) + sizeof(uint32_t)) + 2 * sizeof(uint32_t);
 }
 
-/* Finds the runs of a row and returns their number. Background, which most pixels are, is skipped
- * by comparing four labels at a time with 0. */
+/* Finds the runs of a row and returns their number. Most pixels are background, which is skipped by
+ * comparing four labels at a time with 0. */
 static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint64_t y,
                           obj_run *runs)
 {
@@ -145,9 +146,10 @@ static tc_status begin_index(obj_index *ix, obj_item *o, unsigned threads, tc_er
     return TC_OK;
 }
 
-/* Called when all runs are counted: lists the objects by ascending label, and computes where the
- * runs of each begin. Processes up to LABELS labels. TC_MORE: call it again. */
-static tc_status place_all_runs(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
+/* Called when all runs are counted: lists the objects by ascending label, and computes at which
+ * index of ix->runs the runs of each object begin. Processes up to LABELS labels; returns TC_MORE
+ * if it must be called again. */
+static tc_status start_objects(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
 {
     const uint32_t last = o->pixels->largest_label,
                    end = last - ix->labels_done < LABELS ? last : ix->labels_done + LABELS;
@@ -218,7 +220,7 @@ tc_status obj_index_give(obj_index *ix, obj_item *o, size_t n, const uint32_t *l
 
     *ix = (obj_index){ .o = o,
                        .n = (uint32_t)n,
-                       .pass = 2,
+                       .pass = 2, /* no pass is to be done */
                        .label = calloc(words, sizeof *label),
                        .area = calloc(words, sizeof *area),
                        .start = calloc(words, sizeof *start),
@@ -251,7 +253,7 @@ tc_status obj_index_step(obj_index *ix, obj_item *o, an_pool *pool, unsigned thr
             return TC_MORE;
     }
     if (ix->pass == 0) {
-        status = place_all_runs(ix, o, threads, err);
+        status = start_objects(ix, o, threads, err);
         if (status != TC_OK)
             return status;
         ix->pass = 1;

@@ -138,8 +138,8 @@ static uint32_t value_of_rank(const obj_grey_sums *g, uint64_t rank)
     return v;
 }
 
-/* The percentile as numpy.percentile defines it: linear interpolation between the two values next
- * to the rank (n - 1) percent / 100. */
+/* The percentile of the n values, as numpy.percentile defines it: linear interpolation between the
+ * two values on either side of the rank (n - 1) percent / 100. */
 static double percentile(const obj_grey_sums *g, uint64_t n, unsigned percent)
 {
     const uint64_t hundredths = (n - 1) * percent, below = hundredths / 100,
@@ -149,13 +149,15 @@ static double percentile(const obj_grey_sums *g, uint64_t n, unsigned percent)
     return rest == 0 ? v : v + (double)(value_of_rank(g, below + 1) - v) * (double)rest / 100.0;
 }
 
-/* Sums over all pixels of an object, for a constant c; v is the grey value. */
+/* Sums over all pixels of an object. v is a pixel's grey value, and c a constant near the mean
+ * (powers_of). */
 typedef struct grey_powers {
     int64_t first; /* sum of v - c */
     i128 power[3]; /* sums of (v - c) to the powers 2, 3, 4 */
-    u128 k_log_k;  /* sum of k log2 k over the counts k of the histogram, in 2^-80 */
+    u128 k_log_k;  /* sum of k log2 k over the counts k of the histogram, in units of 2^-80 */
 } grey_powers;
 
+/* Computes the sums from the histogram, with the given c. */
 static grey_powers powers_of(const obj_item *o, const obj_grey_sums *g, int64_t c)
 {
     grey_powers p = { .first = 0 };
@@ -192,9 +194,9 @@ uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t 
     assert(area > 0);
     const double n = (double)area;
     const uint64_t sum = sum_of(g);
-    /* The sums of powers of v - c are exact, c being the integer nearest to the mean. The moments
-     * about the mean (m2, m3, m4) are computed from the moments about c (a2, a3, a4); as they
-     * differ little, this loses no precision. e: the mean minus c. */
+    /* c is the integer nearest to the mean, so that the sums of powers of v - c are exact integers.
+     * The moments about the mean (m2, m3, m4) are computed from the moments about c (a2, a3, a4);
+     * as the two differ little, this loses no precision. e: the mean minus c. */
     const uint64_t c = (2 * sum + area) / (2 * area);
     const grey_powers p = powers_of(o, g, (int64_t)c);
     const double e = (double)p.first / n, a2 = (double)p.power[0] / n, a3 = (double)p.power[1] / n,
@@ -203,14 +205,14 @@ uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t 
                  m4 = a4 - 4 * e * a3 + 6 * e * e * a2 - 3 * e * e * e * e;
     uint16_t lo, hi;
 
-    /* In the order of the columns of the family "intensity". Skewness and kurtosis are 0 if all
-     * values are equal. */
+    /* Words are written in the order of `intensity` in output.c. Standard deviation, skewness and
+     * kurtosis are 0 if all values are equal. */
     obj_grey_ends(g, &lo, &hi);
     word = obj_put_int(word, lo);
     word = obj_put_int(word, hi);
     word = obj_put_real(word, (double)sum / n);
     word = obj_put_real(word, lo == hi ? 0 : sqrt(m2));
-    word = obj_put_real(word, percentile(g, area, 50));
+    word = obj_put_real(word, percentile(g, area, 50)); /* median */
     for (int i = 0; i < OBJ_PERCENTILES; i++)
         word = obj_put_real(word, percentile(g, area, obj_percentiles[i]));
     word = obj_put_real(word, lo == hi ? 0 : m3 / (m2 * sqrt(m2))); /* skewness */

@@ -92,9 +92,10 @@ static inline bool obj_is_kept(const obj_params *p, const obj_row *row)
     return row->border == 0 || !p->exclude_border;
 }
 
-/* The chunks of an object: one measures shape and intensity, and one for each distance computes the
- * texture. Chunk 0 of the item, before those of the first object, finds the objects; a worker that
- * continues from a checkpoint finds them again. */
+/* The number of chunks (units of work after which a checkpoint is possible) of an object: one
+ * measures shape and intensity; with texture, one for each distance computes the texture. The first
+ * chunk of the item, before those of the first object, finds the objects; a worker that continues
+ * from a checkpoint finds them again. */
 static inline size_t obj_chunks(const obj_params *p)
 {
     return 1 + (p->families & OBJ_TEXTURE ? p->n_distances : 0);
@@ -136,13 +137,13 @@ typedef struct obj_mesh {
 } obj_mesh;
 
 /* An item, and what its objects share. */
-typedef struct obj_item {
+typedef struct obj_item { /* `o` in all files of objects */
     const obj_params *params;
     const wu_item *item;
     const wu_pixels *pixels;
     int dims;           /* 3 for stacks, also of one slice; 2 for pictures */
-    uint8_t *quantised; /* [nz][ny][nx]: grey levels of objects that obj_box_fill does not accept;
-                           NULL without texture */
+    uint8_t *quantised; /* [nz][ny][nx]: grey levels of the pixels of objects that obj_box_fill does
+                           not accept; NULL without texture */
     size_t row_bytes, texture_at; /* obj_row_bytes, obj_texture_at */
     uint32_t lo, hi; /* least and greatest grey value of all pixels, for OBJ_RANGE_IMAGE; set when
                         the objects are found */
@@ -150,7 +151,7 @@ typedef struct obj_item {
     obj_mesh mesh;   /* for stacks */
 } obj_item;
 
-/* The labels of a row; NULL if it is outside the picture or stack. */
+/* The labels of row y of slice z; NULL if this row is outside the picture or stack. */
 static inline const uint32_t *obj_labels(const wu_pixels *px, int64_t z, int64_t y)
 {
     if (z < 0 || y < 0 || z >= px->nz || y >= px->ny)
@@ -166,9 +167,9 @@ typedef struct obj_sums {
     uint64_t sum[3], square[3]; /* sums of z, y and x; sums of their squares */
     uint64_t product[3];        /* sums of zy, zx and yx */
     uint32_t lo[3], hi[3];      /* bounding box: z, y, x; hi is exclusive */
-    uint64_t windows[256]; /* numbers of windows of 2 x 2 (x 2) pixels, by which of their pixels are
-                              in the object (bits as in obj_mesh); windows that lie completely in
-                              the object are not counted */
+    uint64_t windows[256]; /* numbers of windows of 2 x 2 pixels, in a stack 2 x 2 x 2. The index
+                              says which of the window's pixels are in the object, by bits as in
+                              obj_mesh. Windows that lie completely in the object are not counted */
     uint64_t steps[3]; /* pictures: numbers of border pixels that add 1, sqrt(2) and (1 + sqrt(2)) /
                           2 to the perimeter */
 } obj_sums;
@@ -185,13 +186,13 @@ typedef struct obj_point {
     int32_t y, x;
 } obj_point;
 
-/* The convex hull and the number of pieces of an object in a picture, from its runs in raster
- * order. */
+/* Computes the convex hull and the number of pieces of an object in a picture, from its runs in
+ * raster order. */
 typedef struct obj_outline {
     obj_point *left, *right; /* [room]: corners of the hull's left and right side, by ascending y */
-    size_t room, n_left, n_right;
-    obj_point *outer; /* [2 room]: scratch memory for a second hull */
-    uint64_t pieces;  /* connected components; pixels that touch at corners are connected */
+    size_t room, n_left, n_right; /* number of elements allocated, and used on each side */
+    obj_point *outer;             /* [2 room]: scratch memory for a second hull */
+    uint64_t pieces; /* connected components; pixels that touch at corners are connected */
     /* Index 0: the last complete row that has runs; 1: the current row. */
     obj_run *row[2];    /* [nx / 2 + 1]: the runs */
     uint32_t *piece[2]; /* [nx / 2 + 1]: the number of each run's piece */
@@ -220,14 +221,15 @@ uint64_t *obj_put_shape(const obj_item *o, const obj_sums *s, obj_outline *h, ui
 typedef struct obj_grey_sums {
     uint64_t weighted[3]; /* sums of value times z, times y, times x */
     uint32_t *fine;       /* [65536]: pixels of each value */
-    uint32_t *coarse;     /* [256]: pixels of each upper byte of the value */
+    uint32_t *coarse;     /* [256]: pixels by the upper byte of the value: sums of 256 of `fine` */
 } obj_grey_sums;
 
 tc_status obj_grey_init(obj_grey_sums *g, tc_err *err);
 void obj_grey_free(obj_grey_sums *g);
-/* Adds the pixels of n runs. Without OBJ_INTENSITY only what obj_grey_ends needs is computed. */
+/* Adds the pixels of n runs. Without OBJ_INTENSITY, only the least and greatest value of each run
+ * are counted, which obj_grey_ends needs. */
 void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g);
-/* Adds `other` to g, and clears it. */
+/* Adds `other` to g, and clears `other`. */
 void obj_grey_merge(obj_grey_sums *g, obj_grey_sums *other);
 /* Sets *lo and *hi to the least and the greatest value of a histogram that is not empty. */
 void obj_grey_ends(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi);
@@ -235,7 +237,7 @@ void obj_grey_ends(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi);
  * the number of pixels of the object. */
 uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t area,
                             uint64_t *word);
-/* Clears the histogram; this is faster the fewer values occur. */
+/* Clears the histogram and the sums; this is faster the fewer values occur. */
 void obj_grey_clear(obj_grey_sums *g);
 
 /* --- texture.c ------------------------------------------------------------------------------- */
@@ -257,8 +259,8 @@ static inline int obj_bits(const obj_params *p)
     return 32 - __builtin_clz((unsigned)p->levels - 1);
 }
 
-/* The bytes of an object's co-occurrence matrix on a device. Up to OBJ_LOCAL_BYTES it is kept in
- * local memory. */
+/* The bytes of an object's co-occurrence matrix on a device. A matrix of up to OBJ_LOCAL_BYTES is
+ * in local memory, a larger one in global memory. */
 enum { OBJ_LOCAL_BYTES = 16384 };
 static inline uint64_t obj_count_bytes(const obj_params *p)
 {
@@ -289,12 +291,12 @@ static inline ptrdiff_t obj_pixels_of(const obj_levels *l, obj_step s)
 }
 
 enum {
-    OBJ_BOX_BYTES = 1 << 18, /* greatest size of the array of an obj_box */
+    OBJ_BOX_BYTES = 1 << 18, /* greatest number of bytes of the array of an obj_box */
     OBJ_BOX_SHARE = 16       /* greatest number of elements of the array per pixel of the object */
 };
 /* A copy of the levels of one object in an array that is larger than the object: all other elements
- * have a level that means outside. So a step from any pixel of the object needs no check of bounds.
- */
+ * have the level obj_params.levels, which means outside. So a step from any pixel of the object
+ * needs no check of bounds. */
 typedef struct obj_box {
     obj_levels levels;
     obj_run from;     /* the first row of the object's bounding box */
@@ -305,7 +307,8 @@ typedef struct obj_box {
                          first pixels these are */
 } obj_box;
 
-/* Entries of the matrix below this value are counted before they are added to the sums. */
+/* Entries of the matrix below this value are first counted by value, in obj_pairs.entries; the sums
+ * then need one logarithm for each value instead of each entry. */
 enum { OBJ_ENTRIES = 4096 };
 /* A matrix of the numbers of pairs: the row is the lower level of the pair, the column the higher
  * one. If the matrix has many cells compared with the object's pixels, the cells that have a pair
@@ -325,7 +328,8 @@ typedef struct obj_pairs {
 
 tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err);
 void obj_pairs_free(obj_pairs *pairs);
-/* Must be called before the first pairs of an object with this many pixels: sets `listed`. */
+/* Sets pairs->listed for an object of `pixels` pixels. Must be called before the first pairs of the
+ * object are added; to call it again for the same object changes nothing. */
 void obj_pairs_begin(const obj_item *o, obj_pairs *pairs, uint64_t pixels);
 /* Sets *lo and *hi to the grey values that are mapped to the lowest and to the highest level. On
  * entry they must be the object's least and greatest grey value. */
@@ -336,8 +340,8 @@ obj_levels obj_levels_of(const obj_item *o);
  */
 void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo, uint32_t hi,
                   const obj_levels *levels);
-/* Adds the pairs of an object's pixels that are `step` apart and whose first pixel is in runs first
- * to first + count - 1. runs: all n runs of the object. */
+/* Adds those pairs of an object's pixels that are `step` apart and whose first pixel is in one of
+ * the runs first to first + count - 1. runs: all n runs of the object. */
 void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size_t first,
                    size_t count, obj_step step, obj_pairs *pairs);
 /* Copies the levels of an object of `area` pixels, given by its n runs, to pairs->box. Returns
@@ -345,10 +349,11 @@ void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size
  */
 bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo,
                   uint32_t hi, obj_pairs *pairs);
-/* Adds all pairs of pixels that are `step` apart, of the object in pairs->box. */
+/* Adds all pairs of pixels that are `step` apart, of the object in pairs->box. runs, n, area: as
+ * passed to obj_box_fill. */
 void obj_pairs_add_box(const obj_run *runs, size_t n, uint64_t area, obj_step step,
                        obj_pairs *pairs);
-/* Adds the counts of `other` to `pairs`, and clears them. Neither may be listed. */
+/* Adds the counts of `other` to `pairs`, and clears those of `other`. Neither may be listed. */
 void obj_pairs_merge(obj_pairs *pairs, obj_pairs *other);
 /* Computes the sums of the matrix for cooc_features, and clears the matrix. */
 void obj_pairs_take(const obj_item *o, obj_pairs *pairs, cooc_sums *sums);
@@ -361,8 +366,8 @@ typedef struct obj_texture {
 
 /* Adds the features of a matrix, unless it has no pair. */
 void obj_texture_add(const obj_item *o, obj_texture *t, const cooc_sums *sums);
-/* Writes the distance's words to the row: averages over directions, NaN if there is no pair.
- * distance: an index. */
+/* Writes the texture's words for a distance to the row: averages over directions, NaN if there is
+ * no pair. distance: the index in obj_params.distances. */
 void obj_put_texture(const obj_item *o, const obj_texture *t, size_t distance, obj_row *row);
 
 /* --- index.c --------------------------------------------------------------------------------- */
@@ -379,9 +384,9 @@ typedef struct obj_index {
     /* While the index is made: */
     int pass;             /* 0: runs are counted; 1: they are put into `runs` */
     uint64_t rows_done;   /* number of rows that are done in this pass */
-    uint32_t labels_done; /* place_all_runs has processed the labels up to this one, */
-    uint32_t objects_placed, runs_placed; /* which have these numbers of objects and runs */
-    uint32_t rows;                        /* rows of a part */
+    uint32_t labels_done; /* start_objects has processed the labels up to this one */
+    uint32_t objects_placed, runs_placed; /* numbers of objects and runs that these labels have */
+    uint32_t rows;                        /* rows that a thread searches at a time: a part */
     obj_run *part_runs;                   /* [parts][rows][nx]: the runs of each part */
     uint32_t *n_part_runs;                /* [parts]: the number of runs of each part */
     obj_run *stored_runs;      /* [max_stored]: all runs, unless there are more than max_stored */
@@ -394,8 +399,8 @@ typedef struct obj_index {
 } obj_index;
 
 struct an_pool;
-/* Does a part of making the index. TC_MORE: call it again. TC_OK: the index is complete, and o->lo
- * and o->hi are set. *ix must be zeroed before the first call. */
+/* Does a step of making the index. Returns TC_MORE if it must be called again; TC_OK if the index
+ * is complete, and o->lo and o->hi are set. *ix must be zeroed before the first call. */
 tc_status obj_index_step(obj_index *ix, obj_item *o, struct an_pool *pool, unsigned threads,
                          tc_err *err);
 /* Makes an index of the n given objects, in place of obj_index_step (see obj_host_give_index). */
@@ -410,15 +415,20 @@ uint64_t obj_index_thread_bytes(void);
 
 /* output.c */
 tc_status obj_check_state(const an_work *work, const void *state, tc_err *err);
+/* Implements an_analysis.expect: declares the arrays that an item's result has. */
 tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status obj_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                      tc_err *err);
+/* Implements an_analysis.note_result: if a result looks wrong, writes advice to text, which has
+ * `size` bytes, and returns true. */
 bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size);
 /* check.c */
 tc_status obj_check_result(const void *params, const wu_item *item, const wu_output *out,
                            tc_err *err);
 /* pixels.c */
+/* Implements an_analysis.pixels_share: the cost of obj_check_pixels as a share of the cost of the
+ * item. */
 double obj_pixels_share(const an_work *work);
 tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                            tc_err *err);
@@ -428,17 +438,17 @@ extern const an_backend obj_cpu;
 
 /* The OpenCL backend computes the texture of small objects; a worker of obj_cpu does all else. */
 
-/* Gives a new worker the objects to measure, instead of letting it find all objects of the item.
- * label, area, start, runs: as in obj_index; they are copied. */
+/* Gives a new worker n objects to measure, instead of letting it find all objects of the item; used
+ * by the spot checks, too. label, area, start, runs: as in obj_index; they are copied. */
 tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
                               const uint32_t *start, const obj_run *runs, tc_err *err);
 /* Counts the objects, from the next one on, that have fewer than `large` pixels each. Stops at
- * `most` objects, or when they together would have more than `pixels` pixels (but not before the
- * first). Returns 0 if the next object is large, or if the objects are not found yet; then the
+ * `most` objects, or before all counted ones together have more than `pixels` pixels; but counts at
+ * least one. Returns 0 if the next object is large, or if the objects are not found yet; then the
  * worker must do a step. */
 uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels);
-/* Returns the worker's index; NULL: the objects are not found yet. *next: the number of the next
- * object. */
+/* Returns the worker's index, or NULL if the objects are not found yet. Sets *next to the index of
+ * the next object to measure. */
 const obj_index *obj_host_index(const void *worker, uint64_t *next);
 /* Measures the next n objects, except for their texture. */
 void obj_host_measure(void *worker, void *state, uint64_t n);

@@ -1,5 +1,5 @@
-/* objects: declares the arrays of a result, makes them from the final state, and writes notes about
- * them. */
+/* objects: declares the arrays of a result, makes them from the final state, checks states from
+ * checkpoints, and writes notes about results. */
 #include <stdio.h>
 
 #include "app/analysis/objects/objects.h"
@@ -140,9 +140,9 @@ tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc
  * cache for the next column. */
 enum { BLOCK = 4096 };
 
-/* Copies the words of one array from objects first to end - 1, leaving out objects that obj_is_kept
- * excludes, to rows row_index and following. word: the index of the array's first word in an
- * obj_row. */
+/* Copies the words of one array, of objects first to end - 1 without those that obj_is_kept
+ * excludes, to rows row_index and following of the array. word: the index of the array's first word
+ * in obj_row.words. */
 static void copy_column(const an_work *work, const void *state, const wu_out_array *array,
                         size_t word, size_t first, size_t end, size_t row_index)
 {
@@ -251,8 +251,8 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
     return TC_OK;
 }
 
-/* Whether the only object probably comes from a mask: its label is 255 or 65535, or (known only of
- * pictures with shapes) it consists of several pieces. */
+/* Whether the only object probably comes from a mask: its label is 255 or 65535, or it consists of
+ * several pieces, whose number is holes + Euler number (columns of pictures with OBJ_SHAPE). */
 static bool is_mask(const wu_output *out)
 {
     const int64_t label = *(const int64_t *)wu_output_data(out, "object_label");
@@ -310,7 +310,7 @@ static bool find_boxes(const wu_output *out, uint64_t n, boxes *b)
 
 /* Returns the index of an object that probably is the background: the largest one, if it reaches
  * all sides of the picture, and either it is more than half of the picture, or all objects together
- * are more than 99% of it. b->n: there is none. */
+ * are more than 99% of it. Returns b->n if there is no such object. */
 static uint64_t find_background(const boxes *b)
 {
     double sum = 0;
@@ -353,8 +353,8 @@ static bool are_scattered(const wu_output *out, const boxes *b)
     return 2 * scattered > b->n && (holes != NULL || b->n >= FEW);
 }
 
-/* Writes a note if the objects probably are not objects: if the labels are grey values, classes of
- * pixels, or include the background. Returns whether it did. */
+/* Writes a note, and returns true, if the n labels probably do not mark objects: if they are grey
+ * values, classes of pixels, or include the background. */
 static bool note_several(const wu_output *out, uint64_t n, char *text, size_t size)
 {
     const int64_t *const label = wu_output_data(out, "object_label");

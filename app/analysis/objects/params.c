@@ -1,4 +1,4 @@
-/* objects: the table of its parameters, and what is derived from them. */
+/* objects: the table of its parameters, and the fields of obj_params that are derived from them. */
 #include "app/analysis/objects/objects.h"
 
 #define FIELD(field) AN_FIELD(obj_params, field)

@@ -1,7 +1,7 @@
 /*
- * objects: checks whether an item's pixels can have given these arrays. Some objects, chosen at
+ * objects: checks the arrays of an item's result against the item's pixels. Some objects, chosen at
  * random, are measured again and must have the same values, and random pixels are compared with the
- * grey values that the table states for their objects.
+ * grey values that the result's table states for their objects.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,28 +13,30 @@
 #include "app/base/random.h"
 
 enum {
-    ONE_IN = 10,   /* one object in this many is measured again, besides BY_PIXELS, ... */
-    LEAST = 6,     /* ... but at least this many, ... */
-    MOST = 64,     /* ... and at most this many, BY_PIXELS included */
-    LOOKS = 512,   /* pixels that are drawn at random */
-    FEW_LOOKS = 64 /* pixels of objects needed for a comparison of the mean grey value */
-};
-/* Objects that are chosen by random pixels: an object of half of all pixels is missed by all six
- * with a probability of 1 / 64. */
-enum { BY_PIXELS = 6 };
+    /* The objects that are measured again: BY_PIXELS objects are chosen by random pixels, so that
+     * an object of half of all pixels is missed with a probability of 1 / 64. In addition one in
+     * ONE_IN objects, but at least LEAST, is chosen at random. In total they are at most MOST. */
+    BY_PIXELS = 6,
+    ONE_IN = 10,
+    LEAST = 6,
+    MOST = 64,
 
-/* In stacks the check takes this many times as long as the share of objects says, relative to the
- * plan's operations (measured by tests/bench/looks.py units). */
+    LOOKS = 512,   /* number of pixels that are drawn at random */
+    FEW_LOOKS = 64 /* least number of them in objects for a comparison of the mean grey value */
+};
+
+/* The check of a stack takes this many times as long as the share of its objects that are measured
+ * suggests, relative to the plan's operations (measured by tests/bench/looks.py units). */
 static const double STACKS = 20;
 
 /* --- objects --------------------------------------------------------------------------------- */
 
 /* The objects that are measured again, in ascending order of their rows in the result's table. */
 typedef struct sample {
-    size_t n, row[MOST];
-    uint32_t label[MOST], area[MOST], start[MOST + 1];
-    obj_run *runs; /* owned */
-    size_t n_runs, room;
+    size_t n, row[MOST];                               /* [n]: rows of the table */
+    uint32_t label[MOST], area[MOST], start[MOST + 1]; /* as in obj_index */
+    obj_run *runs;                                     /* owned; as in obj_index */
+    size_t n_runs, room; /* number of elements of `runs` that are used, and allocated */
 } sample;
 
 /* A box in the item: z, y, x; hi is exclusive. */
@@ -73,8 +75,8 @@ static tc_status add_run(sample *s, obj_run run, tc_err *err)
     return TC_OK;
 }
 
-/* Adds the object with this label, from this row of the table, to the sample: the runs of the label
- * within the box. */
+/* Adds an object to the sample: the runs of pixels with this label within the box. row: the
+ * object's row in the table. */
 static tc_status add_object(const an_work *work, const box *b, size_t row, uint32_t label,
                             sample *s, tc_err *err)
 {
@@ -127,9 +129,9 @@ static int by_row(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the row of the object that a random pixel belongs to: large objects, which take more
- * work, are chosen more often. Returns a random row if none of LOOKS random pixels belongs to an
- * object of the table. label: the table's n labels, ascending. */
+/* Returns the row of the object that a random pixel belongs to, so that large objects are chosen
+ * more often. Returns a random row if none of LOOKS random pixels belongs to an object of the
+ * table. label: the table's n labels, ascending. */
 static size_t row_of_pixel(const wu_pixels *px, const int64_t *label, size_t n, uint64_t *random)
 {
     for (int k = 0; k < LOOKS; k++) {
@@ -160,9 +162,9 @@ static bool is_taken(const size_t *rows, size_t n, size_t row)
     return false;
 }
 
-/* Visits the runs of the sample's objects in the label picture, in raster order. next: [s->n].
- * Increases next[k] for each run of object k; if s->runs is allocated, stores the run at the former
- * next[k]. */
+/* Visits the runs of the sample's objects in the label picture, in raster order. For each run of
+ * object k: if s->runs is allocated, stores the run in s->runs[next[k]]; then increases next[k].
+ * next: [s->n]. */
 static void visit_runs(const wu_pixels *px, sample *s, uint32_t *next)
 {
     for (uint32_t z = 0; z < px->nz; z++)
@@ -252,8 +254,8 @@ static tc_status choose_objects(const an_work *work, const wu_output *out, uint6
     return TC_OK;
 }
 
-/* Checks that row `row` of the claimed table and row k of the one computed here are the same, to
- * the bit, from the fourth array on: the first three are the number of objects, and each row's item
+/* Checks that row `row` of the claimed table and row k of the computed table are the same to the
+ * bit. The first three arrays are not compared: they are the number of objects, and each row's item
  * and label. */
 static tc_status compare_row(const wu_output *claimed, size_t row, const wu_output *computed,
                              size_t k, tc_err *err)
@@ -322,7 +324,8 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
 /* --- the border ------------------------------------------------------------------------------ */
 
 /* Appends n labels, which are `step` elements apart, to `found`, which has k elements and room for
- * n more: without 0, and equal neighbours only once. Returns the new number of elements. */
+ * n more. Leaves out labels that are 0 or the same as the label before them. Returns the new number
+ * of elements. */
 static size_t add_labels(const uint32_t *labels, size_t n, size_t step, uint32_t *found, size_t k)
 {
     for (size_t i = 0; i < n; i++)
@@ -375,8 +378,9 @@ static tc_status check_border(const an_work *work, const wu_output *out, tc_err 
 
 /* --- greys ----------------------------------------------------------------------------------- */
 
-/* Checks that random pixels of objects lie between minimum and maximum of their object, and that
- * their mean differs from that of all objects by at most six standard errors. */
+/* Checks that the grey values of random pixels of objects lie between minimum and maximum of their
+ * object, and that their mean differs by at most six standard errors from the mean over all objects
+ * that the table gives. */
 static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t *random,
                              tc_err *err)
 {

@@ -31,17 +31,16 @@ static double time_share(const an_work *work, uint64_t chunks_done)
                : finding + (1 - finding) * (double)(chunks_done - 1) / (double)(plan->chunks - 1);
 }
 
-/* Sets the plan's memory_bytes for an item with this many runs, whose largest label is `largest`.
- */
+/* Sets the plan's memory_bytes for an item with `runs` runs, whose largest label is `largest`. */
 static void set_memory(const obj_params *p, const wu_item *item, uint64_t runs, uint64_t largest,
                        an_plan *out)
 {
     const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz;
     const bool texture = (p->families & OBJ_TEXTURE) != 0;
 
-    /* These are: pixels, labels and grey levels; obj_index.runs and stored_runs, the latter with at
-     * most one run for every 16 pixels; the state, and as much for the arrays; obj_index.label,
-     * area and start; obj_index.next and pixels. */
+    /* The terms are: pixels, labels and grey levels; obj_index.runs and stored_runs, the latter
+     * with at most one run for every 16 pixels; the state, and as much for the arrays;
+     * obj_index.label, area and start; obj_index.next and pixels. */
     out->memory_bytes = PLAN_PROGRAM + pixels * (item->bits / 8 * item->channels + 4 + texture) +
                         (runs < pixels / 16 ? 2 * runs : runs + pixels / 16) * sizeof(obj_run) +
                         2 * (uint64_t)out->state_bytes + 12 * (uint64_t)item->n_objects +
@@ -130,7 +129,8 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* an_analysis.preview: a number from 1 to 255 for a label, 0 elsewhere. */
+/* Implements an_analysis.preview: returns a number from 1 to 255 that depends on the label, or 0 on
+ * the background. */
 static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     const uint32_t label = work->pixels->labels[voxel];

@@ -35,13 +35,13 @@ void obj_sums_merge(obj_sums *s, const obj_sums *other)
         s->windows[i] += other->windows[i];
 }
 
-/* The sum of k^2 for k < n; n is at most 65535. */
+/* The sum of k^2 for k from 0 to n - 1; n is at most 65535. */
 static uint64_t squares_below(uint64_t n)
 {
     return n == 0 ? 0 : (n - 1) * n * (2 * n - 1) / 6;
 }
 
-/* Adds a run to all sums but windows and steps. */
+/* Adds a run of pixels x0 to x1 to all sums but windows and steps. */
 static void add_moments(obj_sums *s, uint64_t z, uint64_t y, uint64_t x0, uint64_t x1)
 {
     const uint64_t n = x1 - x0 + 1, x = n * (x0 + x1) / 2;
@@ -68,7 +68,8 @@ size_t obj_rows_bytes(const wu_item *item)
     return 9 * ((size_t)item->nx + 2);
 }
 
-/* Sets the flags of pixels x0 - 1 to x1 + 1 of a row: 1 if the pixel has the label. */
+/* Sets flags[0] and following for pixels x0 - 1 to x1 + 1 of a row: 1 if the pixel has the label,
+ * else 0. Rows and pixels outside the picture or stack get 0. */
 static void row_flags(const obj_item *o, int64_t z, int64_t y, uint32_t label, uint32_t x0,
                       uint32_t x1, uint8_t *flags)
 {
@@ -85,10 +86,11 @@ static void row_flags(const obj_item *o, int64_t z, int64_t y, uint32_t label, u
     flags[n - 1] = x1 + 1 < o->pixels->nx && labels[x1 + 1] == label;
 }
 
-/* Counts the windows that contain pixels of a run. rows: the n flags of each of the windows' 2 or 4
- * rows, in raster order. own_row: the index, in `rows`, of the row in which the run lies. A window
- * is counted only for the first of its rows that has a pixel of the object, so that it is counted
- * once; a window that lies completely in the object is not counted. */
+/* Counts the windows that contain pixels of a run. rows: for each of a window's n_rows rows (2 in
+ * pictures, 4 in stacks), in raster order, its n flags (row_flags). own_row: the index, in `rows`,
+ * of the row in which the run lies. A window is counted only for the first of its rows that has a
+ * pixel of the object, so that it is counted once; a window that lies completely in the object is
+ * not counted. */
 static void count_windows(const uint8_t *const *rows, int n_rows, int own_row, uint32_t n,
                           uint64_t *windows)
 {
@@ -124,11 +126,10 @@ static int is_border(const obj_item *o, int64_t y, int64_t x, uint32_t label)
              is_inside(o, y, x - 1, label) && is_inside(o, y, x + 1, label));
 }
 
-/* Counts a border pixel in the element of `steps` for the length that it adds to the perimeter. The
- * length depends on how many of the neighbours that share a side, and of those that share a corner,
- * are border pixels, too. The
- * weights are those of Benkrid and Crookes, "Design and FPGA implementation of a perimeter
- * estimator". */
+/* Counts a border pixel in the element of `steps` (obj_sums) for the length that the pixel adds to
+ * the perimeter. The length depends on how many of the neighbours that share a side, and of those
+ * that share a corner, are border pixels, too. The weights are those of Benkrid and Crookes,
+ * "Design and FPGA implementation of a perimeter estimator". */
 static void count_step(const obj_item *o, int64_t y, int64_t x, uint32_t label, uint64_t *steps)
 {
     /* [sides][corners]: 1 + the index in steps; 0: the pixel adds nothing. */
@@ -146,8 +147,8 @@ static void count_step(const obj_item *o, int64_t y, int64_t x, uint32_t label, 
         steps[weights[sides][corners] - 1]++;
 }
 
-/* Counts the border pixels of a run. rows: the flags of the row above the run, of the row of the
- * run and of the row below. */
+/* Counts the border pixels of a run in `steps`. rows: the n flags (row_flags) of the row above the
+ * run, of the run's row and of the row below. */
 static void count_steps(const obj_item *o, uint32_t y, uint32_t x0, uint32_t n, uint32_t label,
                         const uint8_t *const *rows, uint64_t *steps)
 {
@@ -156,7 +157,7 @@ static void count_steps(const obj_item *o, uint32_t y, uint32_t x0, uint32_t n, 
             count_step(o, y, (int64_t)x0 + i - 1, label, steps);
 }
 
-/* Adds a run to windows and steps. */
+/* Adds a run of pixels x0 to x1 to windows and steps. scratch: obj_rows_bytes. */
 static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, uint32_t x1,
                         uint8_t *scratch, obj_sums *s)
 {
@@ -436,7 +437,7 @@ static void add_row(obj_outline *h, int32_t y, int32_t x0, int32_t x1)
     }
 }
 
-/* The root of i's set in the union-find. */
+/* Returns the root of i's set in the union-find, and shortens the path to it. */
 static uint32_t root_of(uint32_t *parent, uint32_t i)
 {
     while (parent[i] != i)
@@ -444,9 +445,10 @@ static uint32_t root_of(uint32_t *parent, uint32_t i)
     return i;
 }
 
-/* Assigns the runs of the current row, which is complete, to the pieces of the runs that they touch
- * in the row above, and updates the number of pieces. Only the pieces that have a run in the row
- * above are represented, as other pieces cannot get further runs. */
+/* Assigns each run of the current row, which is complete, to the pieces of the runs that it touches
+ * in the row above, and updates the number of pieces: each run adds a piece, and each union of two
+ * pieces removes one. Only pieces with a run in the row above have nodes, as other pieces cannot
+ * get further runs. */
 static void end_row(obj_outline *h)
 {
     const obj_run *const previous = h->row[0], *const current = h->row[1];
@@ -475,8 +477,8 @@ static void end_row(obj_outline *h)
         h->piece[1][i] = root_of(h->parent, (uint32_t)(n_above + i));
 }
 
-/* Makes the current row the row above. The number of a piece becomes the index of its first run in
- * this row. */
+/* Makes the current row the row above, and the row for new runs empty. Numbers the pieces anew: the
+ * number of a piece becomes the index of its first run in this row. */
 static void advance_row(obj_outline *h)
 {
     obj_run *const row = h->row[0];
@@ -522,8 +524,9 @@ void obj_outline_add(obj_outline *h, const obj_run *runs, size_t n)
 }
 
 /* Computes the x of a side of the hull at a given y, both in half pixels: x = *num / *den, with
- * *den > 0. *corner: the index of the corner at which the search begins; it is updated. y must not
- * decrease from call to call. */
+ * *den > 0. chain: the side's n corners. *corner: the index of the corner at which the search
+ * begins, 0 in the first call; the function updates it, so y must not decrease from call to call.
+ */
 static void hull_side_at(const obj_point *chain, size_t n, int32_t y, size_t *corner, int64_t *num,
                          int64_t *den)
 {
@@ -707,11 +710,11 @@ static void eigenvalues(double m[3][3], double out[3])
             }
 }
 
-/* Corrects those eigenvalues in `out` that are so small compared with the greatest one that
- * rounding errors may exceed them: computes them from the determinant and the sum of the principal
- * minors, which are exact except for huge objects. The smallest eigenvalue of an object that lies
- * in a plane becomes exactly 0. c: the covariances times area^2; c[i][k] times the root of scale[i]
- * scale[k] is the matrix. */
+/* Corrects those eigenvalues in `out` (three, descending) that are so small, compared with the
+ * greatest one, that rounding errors may exceed them: computes them from the determinant and the
+ * sum of the principal minors, which are exact unless the object is huge. The smallest eigenvalue
+ * of an object that lies in a plane becomes exactly 0. c: the covariances times area^2; the
+ * elements of the matrix are c[i][k] sqrt(scale[i] scale[k]). */
 static void correct_small(const i128 c[3][3], const double scale[3], double out[3])
 {
     const i128 limit = (i128)1 << 40;
@@ -744,7 +747,7 @@ static uint64_t *put_shape_3d(const obj_item *o, const obj_sums *s, bool border,
 {
     const double *const spacing = o->item->spacing, n = (double)s->area;
     const double voxel = spacing[0] * spacing[1] * spacing[2];
-    double m[3][3], axes[3], scale[3], surface = 0, mesh_volume;
+    double m[3][3], axes[3] /* squared */, scale[3], surface = 0, mesh_volume;
     int64_t volume = 48 * (int64_t)s->area; /* in 48ths of a voxel */
     i128 c[3][3];
 

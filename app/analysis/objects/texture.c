@@ -21,8 +21,8 @@ typedef uint32_t columns __attribute__((vector_size(4 * COLUMNS_AT_ONCE)));
 tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err)
 {
     const uint32_t levels = (uint32_t)p->levels;
-    /* At least one more column, for pairs with a pixel outside. With 256 levels there is none, as
-     * the level that means outside would not fit a uint8_t. */
+    /* There is at least one more column than levels, for pairs with a pixel outside the object;
+     * except with 256 levels, as the level that means outside would not fit in a uint8_t. */
     const uint32_t stride = levels == COOC_MAX_LEVELS
                                 ? levels
                                 : levels / COLUMNS_AT_ONCE * COLUMNS_AT_ONCE + COLUMNS_AT_ONCE;
@@ -106,7 +106,7 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
 }
 
 /* Computes the indices of the cells of PAIRS_AT_ONCE pairs of levels a[i], b[i]: the row of a cell
- * is the lower level, the column the higher one. */
+ * is the lower level, the column the higher one. The higher level is computed as a ^ b ^ lower. */
 static void find_cells(const uint8_t *a, const uint8_t *b, uint32_t stride,
                        uint16_t cell[PAIRS_AT_ONCE])
 {
@@ -143,8 +143,8 @@ static inline void count_cells(const uint16_t *cell, size_t n, obj_pairs *pairs)
     pairs->n = used;
 }
 
-/* Counts the n pairs of levels a[i], b[i]. Does not read beyond them, as another thread may be
- * writing there. */
+/* Counts the n pairs of levels a[i], b[i]. Does not read elements from n on, as another thread may
+ * be writing there. */
 static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *pairs)
 {
     uint16_t cell[PAIRS_AT_ONCE];
@@ -162,9 +162,9 @@ static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *p
     }
 }
 
-/* position_of maps coordinates to a number, in raster order. A row takes 2^POSITION_BITS numbers,
- * far more than it has pixels, and a slice as many rows. So adding position_of(step) never leads
- * from one row into another by mistake. */
+/* position_of maps coordinates to a number, in raster order. Rows are 2^POSITION_BITS apart and
+ * slices 2^(2 POSITION_BITS), far more than they have pixels. So adding position_of(step) to the
+ * position of a pixel never gives that of a pixel in another row by mistake. */
 enum { POSITION_BITS = 20 };
 static int64_t position_of(int64_t z, int64_t y, int64_t x)
 {
@@ -181,7 +181,7 @@ static int64_t last_position(obj_run r)
     return position_of(OBJ_RUN_Z(r), OBJ_RUN_Y(r), OBJ_RUN_X1(r));
 }
 
-/* The index of the first run that does not end before a position; n: there is none. */
+/* The index of the first run that does not end before a position; n if there is no such run. */
 static size_t find_run(const obj_run *runs, size_t n, int64_t position)
 {
     size_t lo = 0;
@@ -222,8 +222,9 @@ void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size
     }
 }
 
-/* Copies to `out`, one after the other, the levels of the elements that are `offset` elements after
- * those of the runs' pixels. Up to OBJ_PADDING - 1 bytes more are read and written. */
+/* For each pixel of the runs, copies to `out` the level of the element that is `offset` elements
+ * after the pixel's element. After the end, up to OBJ_PADDING - 1 bytes more are read and written.
+ */
 static void copy_levels(const obj_levels *levels, const obj_run *runs, size_t n, ptrdiff_t offset,
                         uint8_t *out)
 {
@@ -253,10 +254,10 @@ static void find_box(const obj_run *runs, size_t n, obj_box *box)
                             (int)(OBJ_RUN_Z(runs[n - 1]) - OBJ_RUN_Z(runs[0]) + 1) };
 }
 
-/* In the array, each row, each slice and the last slice are followed by elements with the level
- * that means outside: as many as the longest step has along this axis, but not more than the
- * object's size, as longer steps have no pairs. Padding after a row or slice also serves as padding
- * before the next one; no step leads before the first element. */
+/* In the array, padding with the level that means outside follows each row along x, the last row of
+ * each slice along y, and the last slice along z. Along each axis it is as long as the longest
+ * step, but not longer than the object, as longer steps have no pairs. Padding after a row or slice
+ * also serves as padding before the next one; no step leads before the first element. */
 bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo,
                   uint32_t hi, obj_pairs *pairs)
 {
@@ -295,9 +296,10 @@ void obj_pairs_add_box(const obj_run *runs, size_t n, uint64_t area, obj_step st
 
 void obj_pairs_begin(const obj_item *o, obj_pairs *pairs, uint64_t pixels)
 {
-    const uint64_t most = pixels * (o->params->merge ? obj_n_directions(o) : 1);
+    const uint64_t most_pairs = pixels * (o->params->merge ? obj_n_directions(o) : 1);
 
-    pairs->listed = 16 * most < (uint64_t)pairs->levels * pairs->levels;
+    /* Listing pays if fewer than one in 16 cells can have a pair. */
+    pairs->listed = 16 * most_pairs < (uint64_t)pairs->levels * pairs->levels;
 }
 
 void obj_pairs_merge(obj_pairs *pairs, obj_pairs *other)
@@ -337,8 +339,8 @@ static void add_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32_
 }
 
 /* Adds row a of the matrix to the sums, and clears the row. difference: element COLUMNS_AT_ONCE + d
- * counts the pairs with b - a = d. Returns a vector; the OR of its elements is that of all counts.
- */
+ * is the number of pairs with b - a = d (b is the column). Returns a vector; the OR of its elements
+ * is the OR of all counts in the row. */
 static columns add_and_clear_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_sums *sums,
                                  uint32_t *difference)
 {
