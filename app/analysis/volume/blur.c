@@ -5,10 +5,10 @@
  * before the membrane's threshold or a watershed; outside the stack the values of its border are
  * repeated.
  *
- * Values are in fixed point. Filtered membrane has ONE_BITS = 15 fractional bits and is at most 1,
- * and the weights, of 16 fractional bits, have the sum 1, so that sums fit 32 bits. Filtered grey
- * values have VOL_GREY_BITS = 8 fractional bits: sums of 8-bit values fit 32 bits, those of 16-bit
- * values need 64.
+ * Values are in fixed point. Filtered membrane is at most 1 and has ONE_BITS = 15 fractional bits;
+ * the weights have 16 fractional bits and the sum 1, so weighted sums fit in 32 bits. Filtered grey
+ * values have VOL_GREY_BITS = 8 fractional bits: weighted sums of 8-bit values fit in 32 bits,
+ * those of 16-bit values need 64.
  */
 #include <assert.h>
 #include <string.h>
@@ -65,6 +65,7 @@ vol_blur vol_blur_of(const vol_params *p, const wu_pixels *pixels)
                                     : (an_gauss){ .weight = { (uint32_t)1 << AN_GAUSS_BITS } } };
 }
 
+/* The number of parts of VOL_BLUR in a slice. */
 static size_t bands_of_slice(const vol_blur *r)
 {
     return (r->pixels->ny + VOL_BLUR_ROWS - 1) / VOL_BLUR_ROWS;
@@ -77,6 +78,7 @@ static size_t chunk_of(const vol_blur *r)
     return r->pixels->nz > VOL_MANY_SLICES ? LANES : VOL_BLUR_CHUNK;
 }
 
+/* The number of parts of VOL_BLUR_Z that a row is divided into. */
 static size_t chunks_of_row(const vol_blur *r)
 {
     return (r->pixels->nx + chunk_of(r) - 1) / chunk_of(r);
@@ -194,9 +196,9 @@ static uint64_t blur_slice(const vol_blur *r, size_t part, uint32_t *scratch)
     return added;
 }
 
-/* Does a part of VOL_BLUR_Z: filters a piece of a row along z, in all slices. The ring keeps values
- * that are still needed after the plane is overwritten. Returns the number of voxels that a repair
- * makes membrane. */
+/* Does a part of VOL_BLUR_Z: filters a piece of a row along z, in all slices. As results overwrite
+ * the plane, the ring buffer has copies of the 2 radius + 1 lines around the current one. Returns
+ * the number of voxels that a repair makes membrane. */
 static uint64_t blur_z(const vol_blur *r, size_t part, uint32_t *scratch)
 {
     const int64_t nz = r->pixels->nz, h = r->gauss.radius, taps = 2 * h + 1;
@@ -230,8 +232,9 @@ uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t
 
 /* Goes from a voxel in a straight line, through voxels that the repair added, to the first voxel
  * that is no membrane. Returns the number of steps, and sets *inside to whether that voxel is in a
- * cell; returns 0 if there is no such voxel within `most` steps. step: the distance between the
- * indices of two voxels of the line. to_border: the number of steps to the border. */
+ * cell; returns 0 if the line first meets original membrane, or if there is no such voxel within
+ * `most` steps. step: the distance between the indices of two adjacent voxels of the line.
+ * to_border: the number of steps to the border. */
 static size_t steps_out(const vol_blur *r, size_t voxel, ptrdiff_t step, size_t to_border,
                         size_t most, bool *inside)
 {
@@ -247,8 +250,8 @@ static size_t steps_out(const vol_blur *r, size_t voxel, ptrdiff_t step, size_t 
     return 0;
 }
 
-/* Whether the nearest non-membrane voxels that steps_out finds from (x, y, z), in both directions
- * along each axis, are all in cells. */
+/* Considers the non-membrane voxels that steps_out finds from (x, y, z) in both directions along
+ * each axis: whether the nearest of them are all in cells. */
 static bool is_taken_from_inside(const vol_blur *r, size_t x, size_t y, size_t z)
 {
     const wu_pixels *const px = r->pixels;
@@ -295,8 +298,8 @@ uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1)
 
 /* --- the gaps that a repair closes ----------------------------------------------------------- */
 
-/* The sum of the weights that n adjacent voxels have in the filtered value of one of them, in units
- * of 2^-AN_GAUSS_BITS. before: how many of the n voxels precede that one. */
+/* The sum of the weights, in units of 2^-AN_GAUSS_BITS, that n adjacent voxels have in the filtered
+ * value of one of them. before: how many of the n voxels precede that voxel. */
 static uint32_t edge_weight(const an_gauss *g, int n, int before)
 {
     uint32_t sum = 0;
@@ -308,10 +311,10 @@ static uint32_t edge_weight(const an_gauss *g, int n, int before)
 }
 
 /* The filtered value of a voxel in a slit of a flat wall is the product of two sums of weights:
- * wall_weight, of the wall's voxels along the wall's normal, and outside_weight, of the voxels
- * outside the slit across it. The slit is closed if the voxels of one layer of the wall become
- * membrane; wall_weight is largest in the middle layer. As each of the three passes may round down
- * by up to 2^-ONE_BITS, 3 is subtracted. */
+ * wall_weight, of the wall's voxels along the wall's normal; and outside_weight, of the voxels
+ * outside the slit, along the direction across the slit. The slit is closed if all its voxels in
+ * one layer of the wall become membrane; wall_weight is largest in the middle layer. As each of the
+ * filter's three passes may round down by up to 2^-ONE_BITS, 3 is subtracted. */
 void vol_repair_gaps(const vol_params *p, int64_t *gaps)
 {
     const an_gauss g = an_gauss_make(p->sigma);

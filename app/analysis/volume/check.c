@@ -1,5 +1,5 @@
 /* volume: checks, without the voxels, whether the arrays of a result are possible. Functions named
- * ..._fault return what is impossible in a row of the table, as a message; NULL: nothing is. */
+ * ..._fault return a message about what is impossible in a row of the table, or NULL. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,7 +15,8 @@ static bool is_same(double a, double b)
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* A row of the table: a cell. lo, hi: its bounding box, z, y, x; hi is exclusive. */
+/* A row of the table, which describes a cell. lo, hi: the cell's bounding box, in the order z, y,
+ * x; hi is exclusive. */
 typedef struct row {
     int64_t label, voxels;
     const int64_t *lo, *hi;
@@ -54,8 +55,9 @@ static row row_of(const table *t, size_t i)
                   .border = t->border[i] != 0 };
 }
 
-/* The least number of voxels of a cell with this bounding box. A cell is connected through faces,
- * or also through corners, unless its membrane voxels were removed from it. */
+/* The least number of voxels of a cell with this bounding box. A cell is connected: through faces,
+ * or with p->corners through corners. But a watershed without `fill` removes membrane voxels from
+ * cells, so that the rest may not be connected. */
 static int64_t least_voxels(const vol_params *p, const row *r)
 {
     int64_t sum = -2, most = 1;
@@ -69,8 +71,8 @@ static int64_t least_voxels(const vol_params *p, const row *r)
     return p->watershed && !p->fill ? 1 + (most > 1) : p->corners ? most : sum;
 }
 
-/* Checks the bounding box. Where the outside surrounds the stack, voxels at the border belong to
- * the outside, so cells are at least one voxel away from it. A watershed has no outside. */
+/* Checks the bounding box. With method threshold, non-membrane voxels at the border belong to the
+ * outside, so cells do not touch the border. A watershed has no outside. */
 static const char *bbox_fault(const vol_params *p, const wu_item *item, const row *r)
 {
     const int64_t size[3] = { item->nz, item->ny, item->nx };
@@ -123,7 +125,7 @@ static const char *row_fault(const vol_params *p, const wu_item *item, size_t i,
     return NULL;
 }
 
-/* Checks the table, and sets *voxels: the number of voxels of all cells. */
+/* Checks the table, and sets *voxels to the number of voxels of all cells together. */
 static tc_status check_table(const vol_params *p, const wu_item *item, const wu_output *out,
                              int64_t *voxels, tc_err *err)
 {
@@ -151,7 +153,7 @@ static tc_status check_table(const vol_params *p, const wu_item *item, const wu_
 
 /* --- numbers of voxels of each kind ---------------------------------------------------------- */
 
-/* voxels: the number of voxels of all cells. */
+/* Checks the numbers of voxels of each kind. voxels: the number of voxels of all cells together. */
 static tc_status check_totals(const vol_params *p, const wu_item *item, const wu_output *out,
                               int64_t voxels, tc_err *err)
 {

@@ -1,7 +1,8 @@
 /*
- * volume: its CPU backend. A step does parts (mostly bands of rows) of the current phase in several
+ * volume: the CPU backend. A step does parts (mostly bands of rows) of the current phase in several
  * threads, and after the phase's last part its sequential end. This file has the phases of method
- * threshold and those of both methods; watershed.c has those of a watershed.
+ * threshold and those of both methods; watershed.c has those of a watershed. Each function xxx_band
+ * is the `part` of a phase (vol_work), and end_xxx its `end`.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -12,8 +13,8 @@
 #include "app/analysis/volume/cpu.h"
 #include "app/base/os.h"
 
-/* A bit in vol_worker.sizes: the cell touches the border. The other bits are its number of
- * voxels. */
+/* A bit of an element of vol_worker.sizes: the cell touches the border. The other bits are the
+ * cell's number of voxels. */
 #define BORDER ((uint32_t)1 << 31)
 
 /* --- the bits of non-membrane voxels --------------------------------------------------------- */
@@ -28,8 +29,8 @@ static void row_of_pixels(const void *source, size_t row, uint64_t *words)
                                       w->nx - x < 64 ? (unsigned)(w->nx - x) : 64, w->threshold);
 }
 
-/* Implements vol_stack.row, from the nodes, which are 0 for membrane after the filter, and after a
- * device has joined runs. */
+/* Implements vol_stack.row, from the nodes. It is used when the nodes of membrane are 0: after the
+ * filter, and after a device has joined runs. */
 static void row_of_plane(const void *source, size_t row, uint64_t *words)
 {
     const vol_worker *const w = source;
@@ -68,7 +69,8 @@ static void label_seam(vol_worker *w, size_t part, vol_scratch *s)
     vol_label_seam(&w->stack, r.from, r.to, s->label);
 }
 
-/* Sets the row's bits in `roots`; needed after a device has labelled slabs, as it does not. */
+/* Sets the row's bits in stack.roots. Needed after a device has labelled slabs, as the device does
+ * not set them. */
 static void find_roots(vol_worker *w, size_t row, const vol_scratch *s)
 {
     const size_t runs = vol_runs(&w->stack, row, s->edges);
@@ -106,8 +108,8 @@ static tc_status end_count(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Replaces the links of a band's roots by their labels, in raster order. A label is > 0, and a link
- * < 0. */
+/* Replaces the link in the node of each root of a band by a label; labels are given in raster
+ * order. A label is > 0, and a link < 0. */
 static void number_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     int32_t label = w->cells_before[band];
@@ -132,10 +134,10 @@ tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err)
 /* --- labels ---------------------------------------------------------------------------------- */
 
 /* Returns the label of a node's component, which is 0 for the outside. A root, and a node that is
- * already painted, holds its label (-1 for the outside after a repair). Any other node holds the
- * link to its parent, which mostly is painted. Other threads paint other nodes at the same time.
- * The first step does not branch on whether the node is a root, as the processor could not predict
- * that. */
+ * already painted, holds its label. Any other node holds the link ~parent, and its parent mostly is
+ * painted. Other threads paint other nodes at the same time. The first step does not branch on
+ * whether the node holds a label, as the processor could not predict that: toggle ^ node is the
+ * parent if there is a link, otherwise the node. */
 static int32_t label_of(const vol_worker *w, int32_t node)
 {
     const int32_t link = uf_load(&w->stack.nodes[node]), toggle = -(link < 0) & (~link ^ node);
@@ -172,8 +174,8 @@ static void fill_run(int32_t *row, size_t a, size_t b, int32_t label)
         row[a] = label;
 }
 
-/* Replaces links by labels in a band's nodes. Membrane is 0 already; so is the outside if
- * w->nodes_zeroed, except for the nodes of runs. */
+/* Replaces links by labels in a band's nodes. The nodes of membrane voxels are 0 already; so are
+ * those of outside voxels if w->nodes_zeroed, except for the nodes of runs. */
 static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -231,6 +233,7 @@ static tc_status end_bias(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
+/* Whether cells may be left out of the result. */
 static bool drops_cells(const vol_params *p)
 {
     return p->min_voxels > 1 || p->max_voxels != INT64_MAX || p->exclude_border;
@@ -329,7 +332,7 @@ static tc_status end_histogram(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* The functions of the other phases. */
+/* The functions of the phases that are not of a watershed. */
 static const vol_work other_phases[VOL_PHASES] = {
     [VOL_HISTOGRAM] = { histogram_band, end_histogram },
     [VOL_BLUR] = { blur_part, end_blur },
@@ -361,7 +364,7 @@ static const vol_work *work_of(vol_phase phase)
     return is_watershed_phase(phase) ? watershed_phases[phase - VOL_ASCEND] : &other_phases[phase];
 }
 
-/* The number of parts of a phase; 0: the parameters do not need it. */
+/* The number of parts of a phase; 0 if the parameters do not need the phase. */
 static size_t phase_parts(const vol_worker *w, vol_phase phase)
 {
     const vol_params *const p = w->params;
@@ -420,8 +423,8 @@ static void run_part(void *user, unsigned thread, size_t part)
     work_of(w->phase)->part(w, w->parts_done + part, &w->scratch[thread]);
 }
 
-/* Attaches the worker to the state. As the first phase needs nodes that are 0, the nodes of an item
- * that was interrupted before chunks_done became nonzero are cleared. */
+/* Attaches the worker to the state. The first phase needs nodes that are 0, so the state is cleared
+ * if the item was interrupted before chunks_done became nonzero. */
 static tc_status attach_nodes(vol_worker *w, vol_state *state, tc_err *err)
 {
     const size_t bytes = w->work->plan.state_bytes;

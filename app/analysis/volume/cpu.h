@@ -37,11 +37,12 @@ typedef struct vol_worker {
     ws_list *lists; /* watershed: [threads], the list that each thread fills */
     size_t saddles; /* watershed: the number of saddles found so far */
     int32_t *cells_before; /* [bands + 1]: the number of cells before each band */
-    /* [cells]: the cell's number of voxels, and a bit if it is at the border; after VOL_SIZES, its
-     * new label, or 0 if it is left out. NULL without that phase. */
+    /* [cells]: until the end of VOL_SIZES, the cell's number of voxels, and a bit if it touches the
+     * border; then the cell's new label, or 0 if the cell is left out. NULL if the item does not
+     * have this phase. */
     uint32_t *sizes;
     int32_t cells;
-    size_t slab_rows; /* rows of a slab that a device labelled; 0: it labelled none */
+    size_t slab_rows; /* number of rows of each slab that a device labelled; 0 if none was */
     vol_phase phase;
     size_t parts_done;   /* number of parts of the phase that are done */
     bool nodes_prepared; /* this worker has prepared the state's nodes */
@@ -68,7 +69,7 @@ typedef struct vol_work {
     tc_status (*end)(vol_worker *w, vol_state *state, tc_err *err);
 } vol_work;
 
-/* memory.c: the numbers that a stack's memory depends on, or upper bounds of them. */
+/* memory.c: the numbers that a stack's memory depends on, or upper bounds of these numbers. */
 typedef struct vol_contents {
     uint64_t components, cells; /* number of components, and of those in the result */
     uint64_t saddles, plateaus; /* watershed: saddles in the list, and voxels of plateaus */

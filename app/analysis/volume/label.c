@@ -14,8 +14,8 @@
 typedef struct line {
     uint64_t *words; /* [stride] */
     size_t row;
-    size_t nodes; /* the node of the row's voxel 0 */
-    size_t last;  /* the first voxel of the run that contains voxel nx - 1; nx: there is none */
+    size_t nodes; /* index of the node of the row's voxel 0 */
+    size_t last;  /* the first voxel of the run that contains voxel nx - 1; nx if no run does */
     bool border;  /* vol_border_row */
 } line;
 
@@ -44,9 +44,9 @@ static void swap_lines(line *a, line *b)
     *b = t;
 }
 
-/* Returns the first voxel of the run that contains, or ends directly before, voxel v of word i;
- * without such a run, v itself. below: a mask of the word's bits below v. open: the return value
- * for the word's voxel 0. */
+/* Returns the first voxel of the run that contains, or ends directly before, voxel v of word i; if
+ * there is no such run, returns v. Voxels are numbered in the row. word: word i of the row; below:
+ * a mask of the word's bits below v. open: what this function returns for the word's voxel 0. */
 static inline size_t run_start(uint64_t word, uint64_t below, size_t i, size_t open)
 {
     const uint64_t gaps = ~word & below;
@@ -115,9 +115,9 @@ static runs runs_of(const vol_stack *s, const line *now, size_t i)
     return r;
 }
 
-/* Returns, for each whole run, the first of its voxels that is also in `other`. If a one is added
- * at the run's first voxel, the carry passes the run's voxels that are not in `other` and stops
- * there. */
+/* Returns a word with a bit for each whole run: the first of its voxels that is also in `other`. If
+ * a one is added at the run's first voxel, the carry passes the run's voxels that are not in
+ * `other` and stops at this voxel. */
 static uint64_t first_common(const runs *r, uint64_t other)
 {
     const uint64_t both = r->whole & other, rest = r->whole & ~other, begin = r->starts & r->whole;
@@ -125,7 +125,7 @@ static uint64_t first_common(const runs *r, uint64_t other)
     return both & (begin | (rest + (begin & rest)));
 }
 
-/* --- trees ----------------------------------------------------------------------------------- */
+/* --- the trees of the union-find ------------------------------------------------------------- */
 
 /* Joins the trees of nodes a and b. Returns the node that is no longer a root, or 0 if a and b were
  * in one tree already. */
@@ -194,9 +194,10 @@ static void make_roots(const vol_stack *s, const line *now, size_t i, uint64_t s
     }
 }
 
-/* Each of the `voxels` is in a run of NOW and in a run of the other line: makes the root of the
- * latter's tree (or another ancestor) the parent of the former. Each run of NOW must be a tree by
- * itself and contain only one of the voxels. Returns the first voxels of the runs of NOW. */
+/* Each of the `voxels` (bits of the word) is in a run of NOW and in a run of the other line: the
+ * run of NOW gets as its parent the root, or another ancestor, of the other line's run. Each run of
+ * NOW must be a tree by itself and contain only one of the voxels. Returns a bit for the first
+ * voxel of each of these runs of NOW. */
 static uint64_t adopt_parents(const vol_stack *s, const pair *p, uint64_t voxels)
 {
     uint64_t starts = 0;
@@ -226,10 +227,10 @@ static void join_voxels(const vol_stack *s, const pair *p, uint64_t voxels, bool
     }
 }
 
-/* Returns the last voxel of each segment (series of ones in `segments`) without a voxel of
- * `connected`. If the voxels of `connected` are added, a carry leaves their segments at the end;
- * segments without a carry are the wanted ones. A segment that reaches bit 63 is returned if the
- * sum did not carry out of the word. */
+/* Returns a bit for the last voxel of each segment (series of ones in `segments`) that has no voxel
+ * of `connected`. If the voxels of `connected` are added to `segments`, a carry leaves each segment
+ * that has one, at its end; segments without a carry are the wanted ones. The last voxel of a
+ * segment that reaches bit 63 is returned if the sum did not carry out of the word. */
 static uint64_t unconnected_ends(uint64_t segments, uint64_t connected)
 {
     const uint64_t sum = segments + (segments & connected);

@@ -16,9 +16,10 @@
 
 /* The number of rows of a slice that one work-item measures. */
 #define VOL_DOWN 32
-/* Columns, of 32-bit words, of the table of cells that a device makes. VOL_SUM_Z to VOL_SUM_X: sums
- * of the voxels' coordinates, of two words each, the lower one first. VOL_LO and VOL_HI: the
- * bounding box, of three words each (z, y, x); VOL_HI is exclusive. */
+/* Columns, of 32-bit words, of the table of cells that a device makes. VOL_SUM_Z to VOL_SUM_X are
+ * sums of the voxels' coordinates, of two words each, the low word first; VOL_VOXELS is the number
+ * of voxels; VOL_LO and VOL_HI are the bounding box, of three words each (z, y, x), VOL_HI being
+ * exclusive. VOL_COLUMNS is the number of columns. */
 #define VOL_SUM_Z 0
 #define VOL_SUM_Y 2
 #define VOL_SUM_X 4
@@ -40,11 +41,12 @@
 /* The number of columns of the list of saddles: the numbers of the two maxima (the one whose voxel
  * comes first in raster order first) and the saddle's height. */
 #define VOL_SADDLE 3
-/* Columns of the table of maxima. A hill is a set of maxima that have been joined; one of them,
- * whose number is VOL_HILL in the rows of all, represents it. The row of this one describes the
- * hill's highest saddle: VOL_BEST is its height, VOL_EARLIER and VOL_LATER are the voxels of its
- * two maxima, and VOL_NEXT is the number of the maximum that the hill is joined with there.
- * VOL_MAXIMUM is the number of columns. */
+/* Columns of the table of maxima. VOL_VOXEL is the index of the maximum's voxel, VOL_HEIGHT its
+ * height. A hill is a set of maxima that have been joined; one of these represents the hill, and
+ * VOL_HILL has its number in the rows of all of them. The representative's row describes the hill's
+ * highest saddle: VOL_BEST is the saddle's height, VOL_EARLIER and VOL_LATER are the voxels of the
+ * two maxima on its sides, and VOL_NEXT is the number of the maximum that the hill is joined with
+ * there. VOL_MAXIMUM is the number of columns. */
 #define VOL_VOXEL 0
 #define VOL_HEIGHT 1
 #define VOL_HILL 2

@@ -1,5 +1,5 @@
-/* volume: computes the peak memory of a stack from what it contains: how many cells, saddles of
- * maxima, and so on. */
+/* volume: computes the peak memory that the analysis of a stack takes, from what the stack
+ * contains: the number of cells, of saddles between maxima, and so on. */
 #include "app/analysis/volume/cpu.h"
 #include "app/base/numbers.h"
 
@@ -14,8 +14,8 @@ vol_contents vol_most_contents(const vol_params *p, const wu_item *item)
     const uint64_t n = voxels_of(item),
                    most_components = (uint64_t)item->ny * item->nz * ((item->nx + (uint64_t)1) / 2);
 
-    /* Each two maxima that touch have a saddle: allow 10 (with corners 20) for each possible
-     * maximum, but not more than 2 for each voxel. */
+    /* Any two adjacent maxima have a saddle. The bound allows 10 saddles (with corners 20) for each
+     * possible maximum, but not more than 2 for each voxel. */
     return (vol_contents){
         .components = most_components,
         .cells = tc_smaller(most_components, n / (uint64_t)(p->min_voxels > 2 ? p->min_voxels : 1)),
@@ -82,8 +82,7 @@ static uint64_t written_bytes(const vol_worker *w, const vol_state *state)
     return tc_smaller(pages * page, words) * WORD;
 }
 
-/* Called by an_use_worker: counts the contents by doing the part of the work that they depend on.
- */
+/* Called by an_use_worker: does the phases that the contents depend on, and counts the contents. */
 static tc_status count_contents(void *worker, void *state_data, void *contents, tc_err *err)
 {
     const vol_worker *const w = worker;

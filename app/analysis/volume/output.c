@@ -1,4 +1,5 @@
-/* volume: declares the arrays of a result, and makes them from the labels of the voxels. */
+/* volume: declares the arrays of a result, makes them from the labels of the voxels, checks states
+ * from checkpoints, and writes notes about results. */
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,7 +17,7 @@
 typedef struct measure {
     const int32_t *plane; /* [rows][nx]: labels */
     uint32_t nx, ny;
-    size_t rows, n;   /* rows of the stack; cells */
+    size_t rows, n;   /* number of rows of the stack, and of cells */
     vol_cell *tables; /* [threads][n] */
 } measure;
 
@@ -303,7 +304,8 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
     };
     const vol_params *const p = params;
     const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels; /* without the last, labels */
-    const size_t n_before = 9; /* number of arrays before `threshold`, which only otsu has */
+    /* `threshold` is declared only with otsu: the first call below ends before or after it. */
+    const size_t n_before = 9; /* number of arrays before `threshold` */
     tc_status status = wu_output_declare(out, arrays, n_before + p->otsu, item, err);
 
     return status != TC_OK
@@ -311,8 +313,8 @@ tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc
                : wu_output_declare(out, arrays + n_before + 1, n - n_before - 1, item, err);
 }
 
-/* Makes the item's arrays. The array of labels refers to `labels` (wu_output_lend), as a copy would
- * double the memory. */
+/* Makes the item's arrays. The array of labels is not a copy but refers to `labels`
+ * (wu_output_lend), as a copy would double the memory. */
 static tc_status fill_arrays(const an_work *work, size_t item_index, const vol_state *state,
                              const int32_t *labels, const vol_cell *cells, wu_output *out,
                              tc_err *err)
@@ -373,8 +375,8 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
     const bool has_other_voxels = vol_read_integer(out, "external_voxels") != 0 ||
                                   vol_read_integer(out, "left_out_voxels") != 0;
     const int threshold = p->otsu ? (int)vol_read_integer(out, "threshold") : (int)p->membrane;
-    /* Whether walls have gaps, so that what they should enclose is outside, and specks of noise
-     * were counted as cells. */
+    /* Whether walls seem to have gaps, so that what they should enclose is connected with the
+     * outside, and specks of noise are counted as cells. */
     const bool leaks =
         !p->watershed && an_mostly_below(out, "cell_voxels", SPECK, 1) &&
         vol_read_integer(out, "external_voxels") / 10 > vol_read_integer(out, "inside_voxels");

@@ -1,4 +1,4 @@
-/* volume: the table of its parameters, and checks of those that depend on each other. */
+/* volume: the table of its parameters, and checks of parameters that depend on each other. */
 #include "app/analysis/volume/volume.h"
 
 #define FIELD(field) AN_FIELD(vol_params, field)

@@ -27,8 +27,8 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* Sets the costs of the phases of a watershed, in operations a voxel. Unsmoothed noise costs more,
- * as each of its peaks is a hill. */
+/* Sets costs[phase], in operations a voxel, of the phases of a watershed. Without a filter
+ * (`rough`) they take longer, as each peak of the noise is a hill. */
 static void watershed_costs(const vol_params *p, double *costs)
 {
     const double neighbours = p->is_3d ? 1 : 0.5;
@@ -48,8 +48,8 @@ static void watershed_costs(const vol_params *p, double *costs)
     costs[VOL_COPY] = 1.5;
 }
 
-/* The costs of all phases, in operations a voxel, as measured on pictures of many kinds (make
- * bench-progress). */
+/* Sets costs[phase], in operations a voxel, of all phases, as measured on pictures of many kinds
+ * (make bench-progress). */
 static void costs_of(const vol_params *p, double costs[VOL_PHASES])
 {
     const double sigma = p->repair ? p->sigma : p->smooth;
@@ -129,7 +129,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
 
 /* --- the analysis ---------------------------------------------------------------------------- */
 
-/* Bits of kernels_of: groups and variants of kernels. */
+/* Groups and variants of kernels, as bits of the result of kernels_of. */
 enum { BITS_8 = 1, BITS_16 = 2, WATERSHED = 4, COMPONENTS = 8, REPAIR = 16 };
 
 static uint32_t kernels_of(const void *params, const wu_item *item)
@@ -164,7 +164,8 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* Implements an_analysis.preview: a number from 1 to 255 for a cell's label, 0 elsewhere. */
+/* Implements an_analysis.preview: returns a number from 1 to 255 that depends on the label of the
+ * voxel's cell, or 0 if the voxel is in no cell. */
 static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     const int32_t node = ((const vol_state *)state)->nodes[1 + voxel];

@@ -18,9 +18,9 @@
 enum { GREYS = 65536 };
 /* The suggested h as a share of the contrast. */
 static const double h_share = 0.1;
-/* Noise of at least this share of the contrast counts as much noise. */
+/* Noise whose standard deviation is at least this share of the contrast is strong. */
 static const double noisy = 0.15;
-/* The suggested sigma, in voxels, for little and for much noise. */
+/* The suggested sigma, in voxels: smooth_quiet for weak noise, smooth_noisy for strong noise. */
 static const double smooth_quiet = 1.5, smooth_noisy = 2;
 
 /* Estimates the standard deviation of Gaussian noise, in grey values, from the mean absolute output
@@ -92,8 +92,8 @@ static tc_status report_nuclei(const an_pictures *pictures, an_suggestion *out, 
     return TC_OK;
 }
 
-/* Adds to *n the number of cells of a slice with the suggested parameters, but `factor` times their
- * h. */
+/* Adds to *n the number of cells in slice i, analysed with these parameters but with `factor` times
+ * their h. */
 static tc_status count_cells(const an_pictures *slices, size_t i, const json_t *parameters,
                              double factor, size_t *n, tc_err *err)
 {
@@ -108,13 +108,13 @@ static tc_status count_cells(const an_pictures *slices, size_t i, const json_t *
     return TC_OK;
 }
 
-/* Sets the suggestion's doubt if the number of cells with half of h exceeds that with twice h by
- * more than a third of the number with h. */
+/* Sets the suggestion's doubt if the number of cells depends much on h: if the number with half of
+ * h exceeds the number with twice h by more than a third of the number with h. */
 static tc_status report_instability(const an_pictures *pictures, const json_t *given,
                                     an_suggestion *out, tc_err *err)
 {
     an_pictures slices = *pictures;
-    size_t n[3] = { 0 };
+    size_t n[3] = { 0 }; /* numbers of cells with h times 1/2, 1 and 2 */
     json_auto_t *parameters = json_deep_copy(given);
     if (parameters == NULL || json_object_update(parameters, out->parameters) != 0)
         return tc_no_memory(err, "a suggestion");

@@ -3,16 +3,16 @@
  * cells are the connected components of the voxels that are no membrane and are not connected with
  * the outside, which surrounds the stack.
  *
- * The nodes of the union-find that finds the components are part of the state: node 0 is the
+ * The components are found by a union-find whose nodes are part of the state: node 0 is the
  * outside, node 1 + i is voxel i in raster order. While components are joined, the node of the
- * first voxel of a run (of non-membrane voxels along x) holds ~parent; a run at the border belongs
- * to node 0. In the end every voxel's node holds the label of its cell, or 0. So the nodes are the
- * only plane (array with an element for each voxel) besides the pixels: together they take 5 or 6
- * bytes a voxel.
+ * first voxel of a run (adjacent non-membrane voxels along x) holds ~parent; a run at the border
+ * belongs to node 0. In the end every voxel's node holds the label of its cell, or 0. So the nodes
+ * are the only plane (array with an element for each voxel) besides the pixels: pixels and nodes
+ * together take 5 or 6 bytes a voxel.
  *
- * With method watershed, a voxel is the higher the darker it is, and cells are the hills of these
- * heights (app/analysis/common/watershed.h). The directions uphill are a second plane of 4 bytes a
- * voxel.
+ * With method watershed, each voxel has a height, which is the greater the darker the voxel is, and
+ * cells are the hills of these heights (app/analysis/common/watershed.h). The watershed needs a
+ * second plane, of 4 bytes a voxel: the direction uphill from each voxel (ws_map.up).
  *
  * An interrupted item continues either from the start or from the end of the filter, when the nodes
  * hold 0 (membrane) and 1 (other voxels), or the heights of a watershed.
@@ -31,7 +31,7 @@ enum {
     VOL_WHITE = 255, /* the value of membrane before a repair blurs it, in the unit of the repair's
                         threshold */
     VOL_MAX_SIGMA = 8, /* the largest sigma of a repair, in voxels */
-    VOL_WALLS = 8      /* vol_repair_gaps describes walls that are 1 to VOL_WALLS voxels thick */
+    VOL_WALLS = 8 /* thickness, in voxels, of the thickest wall that vol_repair_gaps describes */
 };
 /* The smallest sigma of a filter, in voxels. */
 #define VOL_MIN_SIGMA 0.3
@@ -56,8 +56,9 @@ typedef struct vol_params {
     bool labels;                    /* the result has the labels of all voxels */
 } vol_params;
 
-/* The phases of an item, in order. A phase that the parameters do not need has no parts. VOL_ASCEND
- * to VOL_COPY are those of a watershed, VOL_BANDS to VOL_PAINT those of method threshold. */
+/* The phases of an item, in order. The work of a phase is divided into parts; a phase that the
+ * parameters do not need has no parts. Only a watershed has the phases VOL_ASCEND to VOL_COPY, and
+ * only method threshold VOL_BANDS to VOL_PAINT. */
 typedef enum vol_phase {
     VOL_HISTOGRAM, /* makes the histogram for Otsu's threshold */
     VOL_BLUR,      /* filters along x and y, for repair, smooth and a watershed's heights */
@@ -68,7 +69,8 @@ typedef enum vol_phase {
     VOL_FLAT,         /* makes nodes of the voxels of plateaus that are maxima */
     VOL_FLAT_JOIN,    /* joins the nodes of each of these plateaus */
     VOL_TOPS,         /* finds the regional maximum that each voxel leads to */
-    VOL_SADDLES,      /* finds the highest saddle of each two maxima; then joins maxima */
+    VOL_SADDLES,      /* finds the highest saddle between any two adjacent maxima; then joins
+                         maxima */
     VOL_CLEAR,        /* clears the plane of the heights, which are no longer needed */
     VOL_FIRST,        /* finds the first voxel of each cell */
     VOL_COUNT_FIRST,  /* counts these first voxels in each band */
@@ -134,8 +136,8 @@ typedef struct vol_blur {
                        vol_blur_kind */
 } vol_blur;
 
-/* Whether an item has the phases VOL_BLUR and VOL_BLUR_Z. A watershed always has them, as they make
- * the heights. */
+/* Whether an item's values are filtered, in phase VOL_BLUR and if needed VOL_BLUR_Z. A watershed
+ * always has these phases, as they make the heights. */
 static inline bool vol_has_blur(const vol_params *p)
 {
     return p->repair || p->watershed || p->smooth > 0;
@@ -179,7 +181,7 @@ void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scra
 /* Joins the runs of rows [row0, row1) with those of the rows before row0. Several threads may do so
  * at the same time. */
 void vol_label_seam(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch);
-/* Finds the runs of a row: edges and returned number as of lab_edges. */
+/* Finds the runs of a row. Writes to edges, and returns, what lab_edges does. */
 size_t vol_runs(const vol_stack *s, size_t row, uint32_t *edges);
 /* Whether all runs of a row are at the border (vol_is_border_row). */
 bool vol_border_row(const vol_stack *s, size_t row);
@@ -219,9 +221,13 @@ tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *he
                            wu_output *out, tc_err *err);
 /* Returns the value of an array of type WU_I64 with one element. */
 int64_t vol_read_integer(const wu_output *out, const char *name);
+/* Implements an_analysis.note_result: if a result looks wrong, writes advice to text, which has
+ * `size` bytes, and returns true. */
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size);
+/* Implements an_analysis.constants: with a repair, adds the array of vol_repair_gaps. */
 tc_status vol_constants(const void *params, wu_output *out, tc_err *err);
+/* Implements an_analysis.expect: declares the arrays that an item's result has. */
 tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 /* suggest.c */
 tc_status vol_suggest(const struct an_pictures *pictures, const json_t *given,
@@ -238,8 +244,8 @@ extern const an_backend vol_cpu;
 
 /* The phase that the worker does next. */
 vol_phase vol_host_phase(const void *worker);
-/* Does a step of the work, and sets *chunks_done to the number of chunks that are done. TC_OK:
- * phase `until` comes next, or all phases are done. TC_MORE: call it again. */
+/* Does a step of the work, and sets *chunks_done to the number of chunks that are done. Returns
+ * TC_OK if phase `until` comes next or all phases are done; TC_MORE if it must be called again. */
 tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *chunks_done,
                         tc_err *err);
 /* The lowest grey value of membrane. If it is Otsu's threshold, it is valid after VOL_HISTOGRAM. */
@@ -251,8 +257,8 @@ void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, 
 uint32_t vol_least_rise(const vol_params *p);
 /* The ws_map of an item for a watershed, except for its planes `height` and `up`. */
 ws_map vol_map_of(const vol_params *p, const wu_item *item);
-/* The worker's plane of directions of a watershed (ws_map.up); the backend writes those that a
- * device finds to it. */
+/* Returns the worker's plane of directions of a watershed (ws_map.up), to which the backend writes
+ * the directions that a device has found. */
 int32_t *vol_host_directions(void *worker);
 /* Makes the worker continue with phase `next`, after a device has done the phases before it. What
  * the state and the worker must have then depends on `next`:

@@ -49,8 +49,9 @@ static tc_status end_uphill(vol_worker *w, vol_state *state, tc_err *err)
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* Returns the nodes of all voxels. From VOL_CLEAR on they do not hold heights: the node of each
- * cell's maximum holds the index of the cell's first voxel, and from VOL_NUMBER_CELLS on ~label. */
+/* Returns the plane of all voxels' nodes. Until VOL_CLEAR it holds heights. From VOL_FIRST on, the
+ * element of each cell's maximum is the index of the cell's first voxel, and from VOL_NUMBER_CELLS
+ * on ~label. */
 static int32_t *plane_of(const vol_worker *w)
 {
     return w->stack.nodes + 1;
@@ -65,7 +66,8 @@ static void clear_band(vol_worker *w, size_t band, vol_scratch *s)
         plane_of(w)[i] = INT32_MAX;
 }
 
-/* Whether voxel i belongs to a cell and not to the membrane. Passed to ws_first. */
+/* Whether voxel i belongs to a cell and not to the membrane. user: the worker, as ws_first passes
+ * it. */
 static bool is_of_cell(const void *user, size_t i)
 {
     const vol_worker *const w = user;
