@@ -25,8 +25,9 @@ static tc_status check_mask(const wu_out_array *mask, int64_t inside, tc_err *er
     return TC_OK;
 }
 
-/* Checks the words of kept sides: they have no more bits than re-initialisations were kept, and if
- * the last one was kept after the last iteration, its bit is the mask. */
+/* Checks the words of kept sides (levelset.h, "stretches"): they have no more bits than
+ * re-initialisations were kept; and if the re-initialisation after the last iteration was kept, its
+ * bit is the mask. */
 static tc_status check_history(const ls_params *p, const wu_output *out, int64_t iterations,
                                bool converged, tc_err *err)
 {

@@ -64,15 +64,15 @@ TC_INLINE tc_u32 ls_near_bits(tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 lx, tc_u32 ly
 
 /* --- time ------------------------------------------------------------------------------------ */
 
-/* Returns the time step: the largest that is at most `bound` and changes phi by at most 0.5 (half a
- * pixel) at every voxel; 0 if nearly nothing moves. most: the largest |F |grad phi|| of all voxels.
- */
+/* Returns the largest time step that is at most `bound` and changes phi by at most 0.5 (half a
+ * pixel) at every voxel; 0 if nearly nothing moves, and NaN if `most` is NaN. most: the largest
+ * |U| = |F |grad phi|| of all voxels. */
 TC_INLINE float ls_cfl(float most, float bound)
 {
     const float wanted = 0.5f / most;
 
     if (!(most > 1e-30f))
-        return most * 0.0f;
+        return most * 0.0f; /* 0, or NaN */
     return wanted < bound ? wanted : bound;
 }
 

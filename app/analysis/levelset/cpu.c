@@ -32,7 +32,7 @@ typedef enum phase {
     PHASE_STEP,  /* makes the next phi, or U */
     PHASE_APPLY, /* adds dt U to phi; only with cfl or a band */
     /* A phase at the end of some chunks, with a band: */
-    PHASE_NEAR /* makes near[block] (core.h) */
+    PHASE_NEAR /* sets near[block] (core.h) of all blocks */
 } phase;
 
 /* The memory of one thread, and its results in the current phase. */
@@ -40,7 +40,7 @@ typedef struct scratch {
     float *rows;        /* scratch memory of ls_simd.step */
     void *edt;          /* scratch memory of edt_part */
     ls_outcome outcome; /* results of this thread in the current phase */
-    unsigned side_bits; /* bit 0: a voxel is outside; bit 1: a voxel is inside */
+    unsigned side_bits; /* bit 0: some voxel is outside; bit 1: some voxel is inside */
 } scratch;
 
 typedef struct cpu_worker {
@@ -64,7 +64,7 @@ typedef struct cpu_worker {
     ls_outcome outcome; /* results of all threads in the current phase */
     ls_box *runs;       /* with a band: each is a run of active blocks adjacent along x */
     size_t n_runs;
-    size_t part_runs; /* runs in a part: fewer in wide pictures, where runs can be long */
+    size_t part_runs; /* number of runs in a part: fewer in wide pictures, where runs can be long */
     scratch *scratch; /* [threads] */
 } cpu_worker;
 
@@ -85,6 +85,7 @@ static uint32_t slab_slices(const ls_size *s)
     return (uint32_t)tc_smaller(slices, s->nz);
 }
 
+/* The number of these boxes. */
 static size_t dense_parts(const ls_size *s)
 {
     return tc_quotient_up(s->ny, strip_rows(s)) * tc_quotient_up(s->nz, slab_slices(s));
@@ -152,6 +153,7 @@ static uint8_t block_near_bits(const cpu_worker *w, uint32_t bx, uint32_t by, ui
 
 /* --- parts of the phases --------------------------------------------------------------------- */
 
+/* Computes U, or the next phi, in a box. */
 static void step_box(cpu_worker *w, scratch *s, const ls_box *box)
 {
     const ls_fields f = { .nx = w->size.nx,
@@ -168,6 +170,7 @@ static void step_box(cpu_worker *w, scratch *s, const ls_box *box)
     ls_simd_fit(w->simd, box->x1 - box->x0)->step(&f, box, s->rows, &s->outcome);
 }
 
+/* Adds dt U to phi in a box. */
 static void apply_run(cpu_worker *w, scratch *s, const ls_box *b)
 {
     const ls_simd *const simd = ls_simd_fit(w->simd, b->x1 - b->x0);
@@ -180,6 +183,7 @@ static void apply_run(cpu_worker *w, scratch *s, const ls_box *b)
         }
 }
 
+/* With a band: processes a part of PHASE_STEP or PHASE_APPLY. */
 static void process_runs(cpu_worker *w, scratch *s, size_t part)
 {
     const size_t end = tc_smaller((part + 1) * w->part_runs, w->n_runs);
@@ -192,6 +196,7 @@ static void process_runs(cpu_worker *w, scratch *s, size_t part)
     }
 }
 
+/* Sets near[block] of the blocks in a row of blocks. */
 static void flag_blocks(cpu_worker *w, size_t part)
 {
     const ls_size *const s = &w->size;
@@ -307,11 +312,11 @@ static void end_chunk(cpu_worker *w)
     w->phase = PHASE_NONE;
 }
 
-/* Called when a chunk's phi is complete. blocks: whether the list of active blocks must be made
- * again. */
-static void end_phi(cpu_worker *w, bool blocks)
+/* Called when a chunk's phi is complete. renew_list: whether the list of active blocks must be made
+ * again, if there is a band. */
+static void end_phi(cpu_worker *w, bool renew_list)
 {
-    if (blocks && w->p->band > 0)
+    if (renew_list && w->p->band > 0)
         enter_phase(w, PHASE_NEAR);
     else
         end_chunk(w);
@@ -453,7 +458,7 @@ static bool allocate_fields(cpu_worker *w)
 
     w->own_buffer = os_zeroed(n * sizeof(float) + LS_PAD_BYTES);
     w->sides = os_zeroed(n);
-    /* Runs in a row are at least a block apart. */
+    /* Two runs in a row are at least a block apart, so there are at most blocks / 2 and 1 a row. */
     w->runs = malloc((w->size.blocks / 2 + (size_t)w->size.by * w->size.bz + 1) * sizeof *w->runs);
     return w->own_buffer != NULL && w->sides != NULL && w->runs != NULL;
 }
@@ -504,7 +509,7 @@ static void attach_state(cpu_worker *w, void *state)
 static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cpu_worker *const w = worker;
-    const double end = tc_seconds() + 0.05;
+    const double end = tc_seconds() + 0.05; /* advance_phase may take longer by AN_STEP_SECONDS */
     tc_status status = TC_OK;
 
     attach_state(w, state);
@@ -522,7 +527,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     return status == TC_OK ? TC_MORE : status;
 }
 
-/* Whether phi in the state may be between two chunks during this phase. */
+/* Whether phi may already have changed in this phase, but its chunk is not complete. */
 static bool changes_phi(phase p)
 {
     return p == PHASE_APPLY || p == PHASE_DISTANCE || p == PHASE_NEAR;
@@ -547,8 +552,8 @@ static tc_status cpu_sync(void *worker, void *state, tc_err *err)
         return_if_error(tc_ask(w->work->poll, err));
     }
     if (w->phi == w->own_buffer) {
-        /* An incomplete phase writes to the state's memory. phi is copied there now, so the phase
-         * will begin again. */
+        /* The current phase may have written to the state's memory. phi is now copied there, so the
+         * chunk will begin again. */
         w->phase = PHASE_NONE;
         return_if_error(copy_phi(w, ls_phi(state), err));
     }

@@ -13,7 +13,7 @@
 /* The approximate number of voxels in a part. */
 enum { ROW_VOXELS = 1 << 16 };
 
-/* Arguments of a computation of rows by several threads. */
+/* The arguments of a computation that several threads do row by row. */
 typedef struct field_rows {
     const ls_params *p;
     const wu_pixels *px;

@@ -6,12 +6,12 @@
 
 /* Indices of the words of ctl, in which the kernels report to the host about a batch of iterations.
  * U is F |grad phi|. */
-#define LS_CTL_MOST 0u   /* two words: the bits of the largest |U|, of even and of odd iterations */
+#define LS_CTL_MOST 0u   /* two words, for even and odd iterations: the bits of the largest |U| */
 #define LS_CTL_CHANGE 2u /* last iteration in which a voxel changed sides */
 #define LS_CTL_BAD 3u    /* first iteration after which phi was not finite; LS_NEVER: none */
-#define LS_CTL_SEEN 4u   /* sides that voxels are on: bit 0: outside, bit 1: inside */
-#define LS_CTL_LISTED 5u /* two words: the number of blocks in the list */
-#define LS_CTL_WORDS 8u
+#define LS_CTL_SEEN 4u   /* bit 0: some voxel is outside; bit 1: some voxel is inside */
+#define LS_CTL_LISTED 5u /* two words, used in turn: the number of blocks in the list */
+#define LS_CTL_WORDS 8u  /* number of words of ctl */
 
 #define LS_NEVER 0xffffffffu
 /* Passed in place of the index of a word of ctl to compute the step for all tiles, not only for

@@ -18,9 +18,11 @@
 
 enum {
     LS_MAX_ITERATIONS = 10000000, /* greatest number of iterations */
-    LS_MIN_BAND = 3,    /* pixels; for narrower bands LS_REFLAG would have to be smaller */
-    LS_MAX_BAND = 1000, /* pixels */
-    LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA /* pixels */
+    /* The bounds of ls_params.band, in pixels. For narrower bands LS_REFLAG would have to be
+     * smaller. */
+    LS_MIN_BAND = 3,
+    LS_MAX_BAND = 1000,
+    LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA /* greatest ls_params.smooth, in pixels */
 };
 
 typedef enum ls_init_kind { LS_INIT_BOX, LS_INIT_BALL, LS_INIT_MASK, LS_INIT_OTSU } ls_init_kind;
@@ -46,9 +48,9 @@ typedef struct ls_params {
     bool otsu;           /* the target is taken from the picture, by Otsu's threshold */
     bool dark; /* with Otsu's threshold: the structure has pixels below it, not above it */
     /* The following members are set by ls_resolve, from the picture, except `stretch`. */
-    bool resolved; /* target, epsilon, gain and threshold have been set */
-    bool stretch; /* for a validator, which computes a part of the iterations: the re-initialisation
-                     after the last iteration is omitted */
+    bool resolved;      /* target, epsilon, gain and threshold have been set */
+    bool stretch;       /* set by a validator that computes only some of the iterations: omits the
+                           re-initialisation after the last of them */
     uint32_t threshold; /* Otsu's threshold: the lowest grey value of the bright class */
     double gain;        /* a factor of the data term, with otsu */
 } ls_params;
@@ -63,7 +65,7 @@ extern const char ls_flat[];
  *
  * A re-initialisation makes phi the signed distance to the interface. Chunk 0 is one; then each
  * iteration is a chunk, and so is the re-initialisation after every reinit_every-th iteration. */
-/* The number of iterations that are done when `chunks` chunks are done. */
+/* Returns the number of iterations among the first `chunks` chunks. */
 uint64_t ls_iterations_at(const ls_params *p, uint64_t chunks);
 /* The number of chunks that are done right after an iteration. iteration: from 1 on. */
 uint64_t ls_chunks_after(const ls_params *p, uint64_t iteration);
@@ -73,9 +75,9 @@ bool ls_is_reinit(const ls_params *p, uint64_t chunk);
 /* --- stretches ------------------------------------------------------------------
  *
  * Right after a re-initialisation phi depends only on which side of the interface each voxel is on.
- * So the result of a job with at least LS_LEAST_STRETCHES re-initialisations stores the sides of
- * all voxels at up to LS_HISTORY_BITS of them: a voxel has a word with one bit for each stored
- * re-initialisation. A validator can repeat a stretch: the iterations from one stored
+ * So if a job has at least LS_LEAST_STRETCHES re-initialisations, its result stores ("keeps") the
+ * sides of all voxels at up to LS_HISTORY_BITS of them: a voxel has a word with one bit for each
+ * stored re-initialisation. A validator can repeat a stretch: the iterations from one stored
  * re-initialisation to the next. */
 enum {
     LS_HISTORY_BITS = 32,  /* greatest number of stored re-initialisations */
@@ -144,8 +146,8 @@ bool ls_has_converged(const ls_params *p, const ls_head *head);
  * curvature d and the upwind gradient sqrt(8d) a, so it grows if the time step is above 1 / (d
  * sqrt(2d) (1 - alpha)); the bound is nine tenths of that. */
 float ls_bound(const ls_params *p, const ls_size *size);
-/* Whether a voxel is inside at the start. px: used for starts by a mask or by Otsu's threshold; for
- * the latter p must come from ls_resolve. */
+/* Whether a voxel is inside at the start. px is only used for LS_INIT_MASK and LS_INIT_OTSU; for
+ * LS_INIT_OTSU p must come from ls_resolve. */
 bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z);
 /* suggest.c */
 tc_status ls_suggest(const struct an_pictures *pictures, const json_t *given,
@@ -155,7 +157,7 @@ tc_status ls_not_finite(uint64_t iteration, tc_err *err);
 
 /* --- preparation ----------------------------------------------------------------------------- */
 
-/* The terms of F that come from the pixels: [nz][ny][nx], and LS_PAD_BYTES more. */
+/* The terms of F that come from the pixels: [nz][ny][nx], followed by LS_PAD_BYTES bytes. */
 typedef struct ls_force {
     float *data; /* -alpha D */
     float *stop; /* the factor of F that is below 1 at edges; NULL without edge_stop */
@@ -176,13 +178,18 @@ tc_status ls_derive_params(void *params, const char *where, tc_err *err);
 tc_status ls_check_state(const an_work *work, const void *state, tc_err *err);
 tc_status ls_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                     tc_err *err);
+/* Implements an_analysis.note_result: if a result looks wrong, writes advice to text, which has
+ * `size` bytes, and returns true. */
 bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size);
+/* Implements an_analysis.expect: declares the arrays that an item's result has. */
 tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 /* check.c */
 tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out,
                           tc_err *err);
 /* pixels.c */
+/* Implements an_analysis.pixels_share: the cost of ls_check_pixels as a share of the cost of the
+ * item. */
 double ls_pixels_share(const an_work *work);
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 /* output.c: returns the volume of `inside` voxels, in the cube of the unit of the item's spacing;

@@ -14,15 +14,16 @@ enum {
     RANDOM = 5, /* greatest number of stretches chosen at random that are repeated */
     LARGEST = 2 /* greatest number that are repeated because most voxels change sides in them */
 };
-/* With a narrow band: the time to repeat a stretch, divided by its share of the time of the whole
- * item. */
+/* With a narrow band, repeating a stretch takes this many times as long as the stretch takes when
+ * the whole item is computed. */
 static const double ALONE = 1.7;
 /* An item of fewer operations is computed again as a whole: that takes some hundredths of a second.
  */
 static const double FEW = 6e7;
 
-/* The kept sides of a result. Stretch i leads from kept sides i to i + 1; the last one leads to the
- * mask. */
+/* The kept sides of a result: kept sides i are the sides of all voxels at the i-th stored
+ * re-initialisation. Stretch i leads from kept sides i to kept sides i + 1; the last stretch leads
+ * to the mask. */
 typedef struct evolution {
     const an_work *work;
     const ls_params *p;      /* the parameters of the item (ls_resolve) */
@@ -30,18 +31,18 @@ typedef struct evolution {
     const uint8_t *mask;
     int64_t every, run; /* iterations of a stretch, and of the whole evolution */
     bool converged;
-    uint32_t kept; /* how many sides are kept */
-    /* Bit i is set if, in kept sides i, some voxel: */
-    uint32_t moves;   /* is on the other side than in the next kept sides, or in the mask */
+    uint32_t kept; /* number of re-initialisations whose sides are kept */
+    /* Masks of kept sides. Bit i is set if, in kept sides i, some voxel: */
+    uint32_t moves;   /* is on another side than in kept sides i + 1 (for the last: in the mask) */
     uint32_t inside;  /* is inside */
     uint32_t outside; /* is outside */
     size_t changes[LS_HISTORY_BITS]; /* number of voxels that change sides in each stretch */
 } evolution;
 
-/* Whether a voxel is inside in kept sides `kept`, or if kept is w->kept in the mask. */
-static bool is_inside(const evolution *w, uint32_t kept, size_t voxel)
+/* Whether a voxel is inside in kept sides i; if i is w->kept, in the mask. */
+static bool is_inside(const evolution *w, uint32_t i, size_t voxel)
 {
-    return kept < w->kept ? w->history[voxel] >> kept & 1 : w->mask[voxel];
+    return i < w->kept ? w->history[voxel] >> i & 1 : w->mask[voxel];
 }
 
 /* Sets moves, inside, outside and changes, and checks that the first kept sides are those of the
@@ -83,8 +84,9 @@ static void begin_stretch(const evolution *w, uint32_t from, void *state)
         ls_phi(state)[i] = is_inside(w, from, i) ? -1.0f : 1.0f;
 }
 
-/* Repeats the stretches from kept sides `from` to `to` (w->kept: to the mask, and to the end of the
- * evolution). TC_BAD_INPUT: they lead to other sides, or end otherwise. */
+/* Repeats the stretches from kept sides `from` to kept sides `to`; if `to` is w->kept, to the mask
+ * at the end of the evolution. Returns TC_BAD_INPUT if they lead to other sides, or if the
+ * evolution ends after another number of iterations or for another reason. */
 static tc_status repeat_stretch(const evolution *w, uint32_t from, uint32_t to, tc_err *err)
 {
     const bool to_end = to == w->kept;
@@ -132,9 +134,9 @@ static tc_status repeat_stretch(const evolution *w, uint32_t from, uint32_t to, 
                : status;
 }
 
-/* The kept sides from which the end of the evolution must be repeated: the last ones, or if it has
- * converged, the last ones from before the final stop_after iterations, in which no voxel may have
- * changed sides. moving: if converged, not later than this. */
+/* Returns the index of the kept sides from which the end of the evolution must be repeated. These
+ * are the last kept sides; but if the evolution has converged, the last ones before the final
+ * stop_after iterations, in which no voxel may have changed sides, and at most number `moving`. */
 static uint32_t find_tail(const evolution *w, uint32_t moving)
 {
     const int64_t moved = w->run - w->p->stop_after;
@@ -145,8 +147,8 @@ static uint32_t find_tail(const evolution *w, uint32_t moving)
     return from;
 }
 
-/* Chooses up to LARGEST of the first n stretches: those in which most voxels change sides, as in a
- * jump to sides that the evolution does not lead to. Returns a mask with a bit for each. */
+/* Chooses up to LARGEST of the first n stretches: those in which most voxels change sides, as they
+ * would in a jump to made-up sides. Returns a mask: bit i is set if stretch i is chosen. */
 static uint32_t choose_largest(const evolution *w, uint32_t n)
 {
     uint32_t chosen = 0;
@@ -165,12 +167,15 @@ static uint32_t choose_largest(const evolution *w, uint32_t n)
 
 /* Repeats some stretches. phi after a kept re-initialisation depends on the kept sides alone. So
  * once a stretch ends with the sides that it began with, or with all voxels on one side, no sides
- * can change any more: from there on, only this stretch is repeated. If there is none, the stretch
- * that ends at the mask is repeated, if one does. Also repeated are the end of the evolution and,
- * of the stretches before, those of choose_largest and up to RANDOM others. TC_NO_MATCH: the kept
- * sides do change later. */
+ * can change any more: from there on, only this stretch is repeated. If there is no such stretch,
+ * the stretch that ends at the mask is repeated, if the last kept sides are those of the mask. Also
+ * repeated are the end of the evolution and, of the earlier stretches, those of choose_largest and
+ * up to RANDOM others. Returns TC_NO_MATCH if kept sides change after they can no longer change. */
 static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
 {
+    /* full: the number of stretches between kept sides; both: a mask of the kept sides with voxels
+     * on both sides; tail: iterations follow after the last kept sides; n: the number of stretches
+     * before the sides stop changing. */
     const uint32_t full = w->kept - 1, both = w->inside & w->outside;
     const bool tail = full * w->every < w->run;
     uint32_t n = 0, wanted, left, chosen;

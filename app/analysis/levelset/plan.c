@@ -1,5 +1,5 @@
-/* levelset: which items it accepts, how the work is divided into chunks, the first state, and the
- * analysis' table of functions. */
+/* levelset: checks items, plans the work (chunks, memory, costs), makes the first state, and has
+ * the self-tests and the analysis' table of functions. */
 #include "app/analysis/levelset/levelset.h"
 
 #include <math.h>
@@ -34,8 +34,8 @@ static const char *describe_start(uint64_t inside, uint64_t voxels)
 }
 
 /* Rejects a box or ball that contains all voxels or none. Both shapes are convex, so they contain
- * all voxels if they contain the picture's corners. A ball contains none if it does not contain the
- * voxel nearest to its centre; a box within the picture always contains some. */
+ * all voxels if they contain the picture's corners. A ball contains no voxel if it does not contain
+ * the one nearest to its centre; a box within the picture always contains some. */
 static tc_status check_start(const ls_params *p, const wu_item *item, const char *where,
                              tc_err *err)
 {
@@ -291,7 +291,7 @@ static const an_selftest selftests[] = {
     { .parameters = NULL }
 };
 
-/* Implements an_analysis.preview: 1 inside, 0 outside. */
+/* Implements an_analysis.preview: returns 1 for a voxel inside, 0 for one outside. */
 static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 {
     (void)work;

@@ -197,9 +197,9 @@ static const ls_simd sse2 = { "sse2", 4, &scalar, sse2_step_box, sse2_apply };
 static const ls_simd avx2 = { "avx2", 8, &sse2, avx2_step_box, avx2_apply };
 static const ls_simd avx512 = { "avx512", 16, &avx2, avx512_step_box, avx512_apply };
 
-/* Returns XCR0, whose bits tell which registers the operating system saves for a thread; 0 if that
- * is unknown.
- * (__builtin_cpu_supports of GCC and clang needs a library that not every compiler has.) */
+/* Returns the control register XCR0, whose bits state which registers the operating system saves
+ * for a thread; 0 if the processor does not have it. (__builtin_cpu_supports of GCC and clang needs
+ * a library that not every compiler has.) */
 static uint32_t saved_registers(void)
 {
     const unsigned osxsave = 1u << 27;
@@ -211,7 +211,8 @@ static uint32_t saved_registers(void)
     return a;
 }
 
-/* The bits are described in Intel's manual, volume 1, chapters 14.3 and 15.2. */
+/* Intel's manual, volume 1, chapters 14.3 and 15.2 describe the bits: of XCR0, those of the ymm and
+ * zmm registers must all be set; the others report AVX2 and AVX-512F. */
 const ls_simd *ls_simd_best(void)
 {
     const uint32_t saved = saved_registers(), ymm = 0x06, zmm = 0xe6;

@@ -30,8 +30,8 @@ typedef struct ls_fields {
     float *out;
 } ls_fields;
 
-/* Results of a step besides `out`. The caller zeroes the struct before. Results can be merged in
- * any order. */
+/* Results of a step besides `out`. The caller zeroes the struct before the first call; each call
+ * adds to it. Results can be merged in any order. */
 typedef struct ls_outcome {
     float most;   /* the largest |U| that is not NaN (without `move`) */
     bool bad;     /* a new phi is not finite (with `move`, or of `apply`) */
