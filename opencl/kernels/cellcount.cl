@@ -1,6 +1,6 @@
 /*
- * The OpenCL kernels of cellcount, for a picture or a strip of rows of nx x ny pixels, at most
- * 2^30.
+ * The OpenCL kernels of cellcount, for a picture or a strip of rows of nx x ny pixels, which are at
+ * most 2^30 in total.
  *
  * The mask has a bit for each pixel, 1 for cells and 0 for the background: pixel x is bit x % 32 of
  * word x / 32 of its row; rows are `stride` words apart, and the bits beyond nx are 0. The argument
@@ -55,15 +55,15 @@
 #include "opencl/kernels/edt.h"
 
 #define TILE_LOG 5                  /* log2(CC_TILE) */
-#define NODES_LOG 4                 /* log2(CC_NODES) */
+#define NODES_LOG 4                 /* log2(CC_NODES); a word of the mask has CC_NODES nodes */
 #define TILES (GROUP / CC_TILE)     /* tiles of a work-group, side by side */
 #define CHUNK (GROUP * CC_PER_ITEM) /* words of `roots` that a work-group counts or numbers */
 
 #if KERNELS & CC_KERNELS_REGIONS
 /* --- threshold ------------------------------------------------------------------------------- */
 
-/* Counts the grey values of pixels [first, end), of 8 bits, in histogram[256]. A work-item counts
- * every pixel whose distance from its first one is a multiple of the global size. */
+/* Counts the grey values of pixels [first, end), of 8 bits, in histogram[256]. Work-item i counts
+ * pixel first + i, and further pixels at distances of the global size. */
 __kernel GROUP_ATTRIBUTE void cc_histogram8(__global const uchar *pixels,
                                             volatile __global uint *histogram, uint first, uint end)
 {
@@ -120,7 +120,7 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ush
 
 /* --- components ------------------------------------------------------------------------------ */
 
-/* Returns the root of node i, or a negative link if the links from node i end with one. */
+/* Returns the root of node i; if the links from node i end with a negative link, returns that. */
 static int root_of(__global const int *link, int i)
 {
     int parent = link[i];
@@ -154,7 +154,8 @@ static int node_of(__global const uint *mask, int nx, int ny, int stride, int x,
     return ((y * stride + (x >> 5)) << NODES_LOG) + run_start(word, x & 31) / 2;
 }
 
-/* Bits 0, 1 and 2: whether pixels x - 1, x and x + 1 of row y are of the kind. */
+/* Returns a word whose bits 0, 1 and 2 state whether pixels x - 1, x and x + 1 of row y are of the
+ * kind. */
 static uint three_pixels(__global const uint *mask, int nx, int ny, int stride, int x, int y,
                          int kind)
 {
@@ -171,8 +172,8 @@ static uint three_pixels(__global const uint *mask, int nx, int ny, int stride, 
  * the bits of `roots`. Global size: x: work-groups, each of TILES tiles; y: rows of tiles, from
  * first_tile on. A work-item processes one word of a tile.
  *
- * A run is joined with a run of the row above once: at the first of the pixels that the two have in
- * common, or, with connectivity 8, where they only touch at a corner.
+ * A run is joined with a run of the row above once: at the first column that both runs contain, or,
+ * with connectivity 8, where they only touch at a corner.
  */
 __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *link,
                                        __global uint *roots, int nx, int ny, int stride,
@@ -254,9 +255,9 @@ static void join_components(volatile __global int *link, volatile __global uint 
 }
 
 /* Joins components across the upper edges of the rows of tiles from first_tile (>= 1) on. Global
- * size: x: pixels; y: rows of tiles. A work-item joins the run of its pixel with those above it. If
- * the runs of both rows also contain the pixels to the left, the work-item of those pixels joins
- * the runs. */
+ * size: x: pixels; y: rows of tiles. A work-item joins the run that contains its pixel, in the
+ * first row of the tiles, with the runs above it. But if both its run and the run above contain the
+ * column to the left, the work-item of that column joins them. */
 __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile __global int *link,
                                            volatile __global uint *roots, int nx, int ny,
                                            int stride, int first_tile, int kind,
@@ -282,8 +283,8 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile _
 
 /* Joins components across the edges between tiles that are side by side. Global size: x: the edges
  * of the rows [first_row, end_row), one row after another; a work-item processes one edge in one
- * row of pixels. It does nothing if the runs in the row above are joined across the edge too.
- * Corners across upper edges of tiles are joined by cc_join_rows. */
+ * row of pixels. It does nothing if the row above also has runs on both sides of the edge, as they
+ * are joined there. Corners across upper edges of tiles are joined by cc_join_rows. */
 __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
                                               volatile __global int *link,
                                               volatile __global uint *roots, int nx, int ny,
@@ -331,7 +332,7 @@ __kernel GROUP_ATTRIBUTE void cc_border_roots(__global const uint *mask, __globa
 }
 
 /* Sets the links of those roots of the background that are in border[n] to -1: their components are
- * connected with the border and no holes. A work-item processes a pixel of the border. */
+ * connected with the border, so they are not holes. A work-item processes a pixel of the border. */
 __kernel GROUP_ATTRIBUTE void cc_mark_outside(__global const int *border,
                                               volatile __global int *link, int n)
 {
@@ -536,8 +537,8 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
                                          volatile __global uint *table, int nx, int first_row,
                                          int end_row)
 {
-    /* owner: label of the region that uses the element, or 0; slot_sums: that region's measurements
-     */
+    /* owner: the label of the region that uses the element, or 0; slot_sums: the measurements of
+     * this region. */
     volatile __local uint owner[SLOTS], slot_sums[SLOTS][CC_COLUMNS];
     const int local_id = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - local_id;
     const int y0 = first_row + (int)get_global_id(1) * CC_TILE, end = TC_MIN(y0 + CC_TILE, end_row);

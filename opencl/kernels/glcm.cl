@@ -38,11 +38,12 @@
 #endif
 
 #ifndef GLCM_COUNT
-/* BIN_STRIDE: the distance from a bin of a work-item to its next bin.
+/* BIN_STRIDE: the distance from a bin of a work-item to the work-item's next bin.
  * WINDOW_INDEX: the position of window (x, y) among a chunk's windows. Windows whose sums are
- * stored at the same time (on a CPU: one after another) are adjacent. AHEAD: the number of moves
- * whose pixels are read in advance. Reading a pixel takes as long as counting twenty pairs.
- * Histograms take so much local memory that too few work-items run at once to hide this time. */
+ * stored at the same time (on a CPU: one after another) are adjacent.
+ * AHEAD: the number of moves whose pixels are read in advance. Reading a pixel takes as long as
+ * counting twenty pairs, and histograms take so much local memory that too few work-items run at
+ * once to hide this time. */
 #ifdef GLCM_SINGLE
 #define BIN_STRIDE(items) 1
 #define WINDOW_INDEX(u, x, y) ((long)(y) * (u)->columns + (x))
@@ -57,13 +58,13 @@
 #endif
 
 /*
- * The histograms of a window. bins: counts of 16 bits of grey levels (the marginal, from bin 0 on),
- * of |a-b| (from bin `levels` on) and of a+b (from bin 2 * levels on). cells: counts of pairs a <=
- * b, the cells of the triangular matrix. Most of the local memory is cells, and it limits the
- * number of work-items that run at once. GLCM_NARROW: cells have 8 bits, for windows of fewer than
- * 1024 pairs. `full` then contains the index of a cell as many times as its count contains 256 (a
- * count of 700: twice); as there are fewer than 1024 pairs, three elements are enough for all
- * cells. Unused elements are NOWHERE.
+ * The histograms of a window, for pairs of the levels a and b. bins: counts, of 16 bits each, by
+ * grey level (the marginal, from bin 0 on), by |a-b| (from bin `levels` on) and by a+b (from bin 2
+ * * levels on). cells: counts of pairs a <= b, the cells of the triangular matrix. Cells take most
+ * of the local memory, which limits the number of work-items that run at once. With GLCM_NARROW,
+ * for windows of fewer than 1024 pairs, cells have 8 bits: the count modulo 256. `full` then
+ * contains the index of a cell once for each 256 in its count (twice for a count of 700); as there
+ * are fewer than 1024 pairs, three elements are enough for all cells. Unused elements are NOWHERE.
  */
 #ifdef GLCM_NARROW
 typedef uchar cell_count;
@@ -113,33 +114,35 @@ static inline void set_count(histograms *h, uint cell, uint count, const int sig
 #endif
 }
 
-/* fine and other: tables, indexed by k, of the step f(k + 1) - f(k) with f(k) = k log2(k). The sum
- * of f over the bins changes by this step when a bin's count increases from k to k + 1. `fine` is
- * for the marginal and the cells, in units of 2^-60, modulo 16; `other` is for a+b and |a-b|, in
- * units of 2^-fbits. idm: the amount that a pair adds to the sum of the inverse difference moment,
+/* Tables. fine, other: the steps f(k + 1) - f(k), indexed by k, with f(k) = k log2(k); the sum of f
+ * over the bins changes by this step when a bin's count increases from k to k + 1. `fine` is for
+ * the marginal and the cells, in units of 2^-60, modulo 16; `other` is for a+b and |a-b|, in units
+ * of 2^-fbits. idm: the amount that a pair adds to the sum of the inverse difference moment,
  * indexed by |a-b|. */
 typedef struct slide_steps {
     __global const ulong *fine, *other, *idm;
 } slide_steps;
 
 /*
- * The sums of a window: those of glcm_sums in a form for which less has to be read. `cell` is the
- * sum of f over the cells' counts k, from which sums_of makes the sum over the entries of the
- * symmetric matrix: k twice off the diagonal, 2k on it, where f(2k) = 2 f(k) + 2k as logarithms are
- * additive. So it is 2 * cell, plus 2 for each pair on the diagonal, which the bin of |a-b| = 0
- * counts. cell12 and marginal12 sum up the upper bits of the steps, each rounded down to 2^-12;
- * they are within 2^15 of the exact sums, which is near enough for glcm_join. fs, fd: the sums of f
- * over the histograms of a+b and |a-b|; e2: half the sum of the squared entries; s1, ss, d1, d2:
- * the sums of a+b, (a+b)^2, |a-b|, (a-b)^2; n: the number of pairs.
+ * The sums of a window, which are those of glcm_sums in a form that needs fewer reads. f is the
+ * function of slide_steps. cell: the sum of f over the cells' counts k. sums_of makes of it the sum
+ * over the entries of the symmetric matrix, where a count k off the diagonal is two entries k, and
+ * a count k on the diagonal is one entry 2k, with f(2k) = 2 f(k) + 2k. So the sum over the entries
+ * is 2 * cell, plus 2 for each pair on the diagonal; the bin of |a-b| = 0 counts these pairs.
+ * cell12 and marginal12 sum up the steps rounded down to 2^-12; they are within 2^15 of the exact
+ * sums, which is near enough for glcm_join. marginal, fs, fd: the sums of f over the histograms of
+ * grey levels, a+b and |a-b|; idm: the sum of slide_steps.idm; e2: half the sum of the squared
+ * entries; s1, ss, d1, d2: the sums of a+b, (a+b)^2, |a-b|, (a-b)^2; n: the number of pairs.
  */
 typedef struct slide_sums {
     ulong cell, marginal, fs, fd, idm;
     uint cell12, marginal12, e2, s1, ss, d1, d2, n;
 } slide_sums;
 
-/* A step of f, from count k to k + 1, rounded down to 2^-12. From counts of 24,000 on, which only
- * the marginal of a large window has, steps are 16 or more, and `fine` has them less 16: this is
- * recognised by their value, since except for k = 0 no other step is below 1. */
+/* Returns a step of f, from count k to k + 1, in units of 2^-12, rounded down. step: the element of
+ * slide_steps.fine. From counts of about 24,000 on, which only the marginal of a large window has,
+ * steps are 16 or more, and `fine` (modulo 16) has 16 less. This is recognised by a value below 1,
+ * since except for k = 0 no other step is below 1. */
 static inline uint coarse(ulong step, uint k)
 {
     uint coarse_step = (uint)(step >> (GLCM_F_BITS - GLCM_COARSE_BITS));
@@ -281,8 +284,9 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
 #endif
 
 /* Reads the pixels of AHEAD moves (glcm_move) from move i on: for each move the pair that leaves
- * the window and the pair that enters. Beyond the last of the n moves, the last one is read again.
- * moves: two offsets from p for each move (leave, enter). */
+ * the window and the pair that enters it. Beyond the last of the n moves, the last one is read
+ * again. moves: for each move two offsets from p (leave, enter) of the pairs' first pixels.
+ * partner: the offset from the first to the second pixel of a pair. */
 static inline void fetch(__global const ushort *p, const __local int *moves, int n, int partner,
                          int i, uint pixels[4 * AHEAD])
 {
@@ -458,9 +462,9 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
 #ifndef GLCM_SLIDE_ALONE
 /* --- bands ----------------------------------------------------------------------------------- */
 
-/* The sums of features over bands of rows (glcm_bands): 64 bits, the low half first. The value that
- * the atomic addition to the low half returns shows whether there is a carry, in whatever order
- * work-items add. */
+/* The sums of features over bands of rows (glcm_bands) have 64 bits: two words, the low half first.
+ * The value that the atomic addition to the low half returns shows whether there is a carry, in
+ * whatever order work-items add. */
 
 /* The row and column of window number w of a chunk. (If both / and % are used, clang generates an
  * instruction that Oclgrind does not support.) */
@@ -681,10 +685,10 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
 #ifdef GLCM_COUNT
 /* --- one matrix of the whole ROI ------------------------------------------------------------- */
 
-/* Counts pairs of pixels: a work-item counts the pair whose first pixel is its own. Global size: x:
- * rows; y: columns; z: chunks. counts: for each chunk a matrix, zeroed before, of matrix_size
- * entries; entry (a,b) with a <= b counts unordered pairs.
- */
+/* Counts pairs of pixels: a work-item has a pixel, and counts the pair whose first pixel this is,
+ * if both pixels are in the ROI. Global size: x: rows; y: columns; z: chunks. counts: for each
+ * chunk a matrix of matrix_size entries, zeroed before; entry (a, b) with a <= b counts unordered
+ * pairs. */
 __kernel void glcm_count(__global const glcm_work *all, __global const ushort *planes,
                          __global const uchar *roi_planes, volatile __global uint *counts,
                          uint matrix_size)

@@ -38,13 +38,14 @@
 /* The exponent bits of a float. All of them are set if the float is not finite. */
 #define NOT_FINITE 0x7f800000u
 
-/* Parameters of functions: the size of the picture in voxels (SIZES) and in blocks (BLOCKS). */
+/* The parameters of functions for the picture's size in voxels (SIZES) and in blocks of the narrow
+ * band (BLOCKS). */
 #define SIZES const tc_u32 nx, const tc_u32 ny, const tc_u32 nz
 #define BLOCKS const tc_u32 bx, const tc_u32 by, const tc_u32 bz
 
 /* Whether the evolution had ended after `done` iterations. Every work-item of a group must call
- * this function. word: a word of local memory. first: set for exactly one work-item. A change that
- * another group records at the same time does not alter the result. */
+ * this function. word: a word of local memory. first: set for exactly one work-item. If another
+ * group records a change at the same time, the result is still the same. */
 static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *word, tc_u32 first,
                                tc_u32 done, tc_u32 stop_after)
 {
@@ -60,7 +61,7 @@ static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *wo
 
 #define CHANGED_SIDE 1u   /* the sign of a voxel's phi has changed */
 #define NOT_FINITE_PHI 2u /* phi of a voxel is not finite */
-/* The flags for record_motion, from phi of a voxel before and after an iteration. */
+/* Returns the flags for record_motion, given phi of a voxel before and after an iteration. */
 static inline tc_u32 motion_flags(float before, float after)
 {
     return ((before < 0.0f) != (after < 0.0f) ? CHANGED_SIDE : 0u) |
@@ -87,8 +88,8 @@ static inline void record_motion(volatile __global tc_u32 *ctl, volatile __local
     }
 }
 
-/* The time step of the iteration: dt; or, if cfl is set, one that depends on the largest |U| and is
- * at most dt. */
+/* Returns the time step of the iteration: dt; or, if cfl is set, that of ls_cfl with dt as its
+ * bound. */
 static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, tc_u32 done)
 {
     return cfl ? ls_cfl(as_float(ctl[LS_CTL_MOST + ((done + 1) & 1)]), dt) : dt;
@@ -126,8 +127,8 @@ static inline tile_origin tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
     return p;
 }
 
-/* The index, in plane 0, of the column of phi at (x, y) of the tile at c; for a column outside the
- * picture, of the nearest one inside. */
+/* Returns the index, in plane 0 of phi, of the column at (x, y) of the tile at c; if this column is
+ * outside the picture, that of the nearest column inside. */
 static inline tc_u64 column_at(tile_origin c, tc_i32 x, tc_i32 y, tc_u32 nx, tc_u32 ny)
 {
     return (tc_u64)TC_CLAMP(c.y + y, 0, (tc_i32)ny - 1) * nx +
@@ -156,11 +157,11 @@ static inline void load_tile(__global const float *phi, __local float *tile_phi,
     }
 }
 
-/* The value of the face (ls_face) between the voxel at `at` and the next one along an axis, `up`
- * floats further. b, c: the distances in floats to the next voxels along the other two axes.
- * b_inner, c_inner: whether the voxel is not on the picture's border along those axes; otherwise
- * the central difference along the axis is 0. At the picture's border, where the next voxel is a
- * copy of the voxel, the value is 0. */
+/* Returns the value of the face (ls_face) between the voxel at `at` and the next one along an axis,
+ * `up` floats further. b, c: the distances in floats to the next voxels along the other two axes.
+ * b_inner, c_inner: whether the voxel is not on the picture's border along those axes; on the
+ * border, the central difference along that axis is 0. Beyond the picture's border the next voxel
+ * is a copy of the voxel at `at`, so that the value is 0. */
 static inline float face(__local const float *at, const tc_i32 up, const tc_i32 b, const tc_i32 c,
                          int b_inner, int c_inner)
 {
@@ -177,7 +178,7 @@ static inline int is_inner(tc_i32 i, tc_u32 n)
     return i > 0 && i + 1 < (tc_i32)n;
 }
 
-/* The address in tile_phi of phi at (x, y, z) of the tile; -1 is the border. */
+/* The address in tile_phi of phi at (x, y, z) of the tile; a coordinate of -1 is in the border. */
 static inline __local const float *tile_address(__local const float *tile_phi, tc_i32 x, tc_i32 y,
                                                 tc_i32 z)
 {
@@ -209,8 +210,9 @@ static inline float z_face(__local const float *tile_phi, tile_origin c, tc_i32 
                 is_inner(c.y + y, ny));
 }
 
-/* Computes the tile's faces along x (fx) and y (fy): each work-item the faces after the voxels of
- * its column, and some work-items also one face before the first voxel of a row along x or y. */
+/* Computes the tile's faces along x (fx) and y (fy). Each work-item computes the faces after the
+ * voxels of its column; some work-items also compute a face before the first voxel of a row along x
+ * or y. */
 static inline void compute_faces(__local const float *tile_phi, __local float *fx,
                                  __local float *fy, tile_origin c, tc_i32 lx, tc_i32 ly, SIZES)
 {
@@ -335,16 +337,17 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_app
 
 /* --- narrow band ----------------------------------------------------------------------
  *
- * The blocks of the band are the tiles of a step. Two words of ctl count the blocks of the list in
- * turn: word list_word counts the current list, word next_word the next list. */
+ * The blocks of the band are the tiles of a step. `list` has the numbers of the active blocks. Two
+ * words of ctl have its length in turn: word list_word that of the current list, word next_word
+ * that of the next list. */
 
 /* Adds dt U to phi in the blocks in entries [first, end) of the list. With all_blocks phi is not
  * changed, and the blocks are those numbered [first, end). With renew_bits the kernel also writes
- * each block's bits (LS_NEAR_...) to near[block]. The blocks are divided among the work-groups; a
- * work-item processes a column of a block. */
+ * each block's bits (LS_NEAR_...) to near[block]. Sets word next_word of ctl to 0. The blocks are
+ * divided among the work-groups; a work-item processes a column of a block. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_band_apply(
     __global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
-    __global const tc_u32 *list, __global tc_u8 *tile_phi, SIZES, BLOCKS, const tc_u32 first,
+    __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 first,
     const tc_u32 end, const tc_u32 list_word, const tc_u32 next_word, const tc_u32 all_blocks,
     const tc_u32 cfl, const float dt, const float band, const tc_u32 renew_bits, const tc_u32 done,
     const tc_u32 stop_after)
@@ -396,7 +399,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
                 atomic_or((volatile __local tc_u32 *)&bits, near_bits);
             barrier(CLK_LOCAL_MEM_FENCE);
             if (local_id == 0) {
-                tile_phi[block] = (tc_u8)bits;
+                near[block] = (tc_u8)bits;
                 bits = 0;
             }
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -412,13 +415,13 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
 /* Lists the active blocks, in any order. A work-item examines a block. Adds the number of active
  * blocks to word list_word of ctl, which is 0 before the launch. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_list(
-    __global const tc_u8 *tile_phi, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
+    __global const tc_u8 *near, __global tc_u32 *list, volatile __global tc_u32 *ctl, BLOCKS,
     const tc_u32 list_word)
 {
     __local tc_u32 count, from;
     const tc_u32 local_id = (tc_u32)get_local_id(0), b = (tc_u32)get_global_id(0);
     const tc_u32 active =
-        b < bx * by * bz ? ls_active(tile_phi, b % bx, b / bx % by, b / bx / by, bx, by, bz) : 0u;
+        b < bx * by * bz ? ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz) : 0u;
     tc_u32 at = 0;
 
     if (local_id == 0)
@@ -447,9 +450,9 @@ __kernel void levelset_edt_begin(__global tc_u32 *ctl)
     ctl[LS_CTL_SEEN] = 0;
 }
 
-/* The pass along x: a work-group for each row, from first_row on. Writes the squared distances
- * within rows to d, the sides (1: inside) to `side`, and the sides that occur to ctl. bits: local
- * memory for the sides of a row. */
+/* The pass along x; a work-group processes a row, from first_row on. Writes the squared distances
+ * within rows to d, the side of each voxel (1 inside, 0 outside) to `side`, and which sides occur
+ * to word LS_CTL_SEEN of ctl. bits: local memory for the sides of a row, one bit for each voxel. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt_x(
     __global const float *phi, __global tc_u32 *d, __global tc_u8 *side,
     volatile __global tc_u32 *ctl, const tc_u32 nx, const tc_u64 first_row, __local tc_u32 *bits)
@@ -481,11 +484,11 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt
         d[row + x] = row_sides == 3u ? edt_along_x(bits, x, nx) : EDT_FAR;
 }
 
-/* The pass along y (axis 1) or z (axis 2): a work-item for each line, numbered along x and, from
- * `first` on, along the remaining axis. Writes squared distances to `out`. The last pass (last)
- * writes the new phi instead, or the unchanged phi if all voxels are of one side or the evolution
- * has ended. `out` may be the buffer of phi, but not that of d. If bit < 32, the kernel sets this
- * bit of each inside voxel's word of `history`. */
+/* The pass along y (axis 1) or z (axis 2); a work-item processes a line along this axis. Global
+ * size: x: lines along x; y: lines along the remaining axis, from `first` on. Writes squared
+ * distances to `out`. With `last` it writes the new phi instead, or the unchanged phi if all voxels
+ * are on one side or the evolution has ended. `out` may be the buffer of phi, but not that of d. If
+ * bit < 32, the kernel sets this bit of each inside voxel's word of `history`. */
 __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt_lines(
     __global const tc_u32 *restrict d, __global const tc_u8 *restrict side,
     __global tc_u32 *restrict parabolas, __global const float *phi, __global tc_u32 *out,

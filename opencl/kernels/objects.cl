@@ -1,9 +1,9 @@
 /*
  * The OpenCL kernels that compute the texture of small objects. A work-group makes a co-occurrence
- * matrix of an object, for one direction or (merge) for all; then a work-item computes the matrix'
- * features. An object's pixels are given as runs along x: z, y, x0, x1 (the last pixel) in 16 bits
- * each, from the highest bits down. The runs of object i are runs[start[i]] to runs[start[i + 1] -
- * 1].
+ * matrix of an object, for one direction or, with `merge`, for all directions; then a work-item
+ * computes the matrix' features. An object's pixels are given as runs along x. A run is a 64-bit
+ * number: z, y, x0 and x1 (the last pixel) in 16 bits each, from the highest bits down. The runs of
+ * object i are runs[start[i]] to runs[start[i + 1] - 1].
  *
  * Macros: GROUP, the size of a work-group; LANES, the number of work-items that process a run
  * together. Grey values are converted to `levels` grey levels, which have `bits` bits. The matrix
@@ -30,7 +30,7 @@
 #define COUNTS_FENCE CLK_LOCAL_MEM_FENCE
 #endif
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-/* Words of a matrix' sums and histograms (OBJ_W_...). */
+/* The number of words of a matrix' sums and histograms (OBJ_W_...). */
 #define WORDS(levels) (OBJ_W_MARGINAL + 4 * (levels))
 #define NOT_A_NUMBER as_double(0x7ff8000000000000L) /* C's NAN */
 
@@ -39,9 +39,9 @@
 #define RUN_X0(r) ((tc_i32)((r) >> 16 & 0xffff))
 #define RUN_X1(r) ((tc_i32)((r) & 0xffff))
 
-/* Converts the pixels of the objects from `first` on to grey levels, in `level`. A work-group
- * converts an object; LANES work-items together convert a run. ends: [objects][2], the range (lo,
- * hi) of grey values that is divided into levels. */
+/* Defines the kernel `name`, which converts the pixels of the objects from `first` on to grey
+ * levels, in `level`. A work-group converts an object; LANES work-items together convert a run.
+ * ends: [objects][2], the range (lo, hi) of grey values that is divided into levels. */
 #define QUANTISE(name, PIXEL)                                                                     \
     __kernel GROUP_ATTRIBUTE void name(__global const PIXEL *grey, __global const tc_u64 *runs,   \
                                        __global const tc_u32 *start, __global const tc_u32 *ends, \
@@ -65,8 +65,8 @@
 QUANTISE(obj_quantise8, uchar)
 QUANTISE(obj_quantise16, ushort)
 
-/* Counts the pairs of pixels of an object, with the runs [begin, end), that are (dx, dy, dz)
- * apart. */
+/* Counts, in the matrix `count`, the pairs of pixels of an object that are (dx, dy, dz) apart. The
+ * object has the runs [begin, end). */
 static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *level,
                         __global const tc_u64 *runs, tc_u32 begin, tc_u32 end, COUNTS tc_u32 *count,
                         tc_i32 bits, tc_i32 nx, tc_i32 ny, tc_i32 nz, tc_i32 dx, tc_i32 dy,
@@ -117,9 +117,10 @@ static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const t
     p->cells = tc_wide_add(p->cells, a == b ? log : tc_wide_add(log, log));
 }
 
-/* Computes a matrix and its sums in each work-group: work-group g that of object first + g /
- * matrices, where an object has one matrix (merge) or one for each direction. LANES work-items
- * together process a run. logs: [n_logs], k log2(k) in units of 2^-80. counts: the matrix of the
+/* Computes a matrix and its sums in each work-group. Work-group g processes object first + g /
+ * matrices, where `matrices` is the number of matrices of an object: 1 with `merge`, otherwise one
+ * for each direction. LANES work-items together process a run. logs: [n_logs]: k log2(k) in units
+ * of 2^-80. counts: the matrix of the
  * work-group (local memory), or of all work-groups (GLOBAL_COUNTS). histogram: [4 * levels], the
  * counts of a and b (`levels` bins), of a + b (2 * levels), and of b - a (levels). out:
  * [groups][WORDS]. */
@@ -201,7 +202,7 @@ static tc_u64 two_words(__global const tc_u32 *words)
     return words[0] | (tc_u64)words[1] << 32;
 }
 
-/* The sum of k log2(k) over the counts k of a histogram. */
+/* The sum of k log2(k) over the counts k of a histogram of n bins, in units of 2^-80. */
 static tc_u128 add_logs(__global const tc_u32 *histogram, tc_u32 n, __global const tc_u128 *logs,
                         tc_u32 n_logs)
 {
@@ -259,7 +260,8 @@ __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *
     t.squares = two_words(words + OBJ_W_SQUARES);
     t.cells = tc_wide(two_words(words + OBJ_W_K_LOG_K + 2), two_words(words + OBJ_W_K_LOG_K));
     add_histograms(words + OBJ_W_MARGINAL, levels, wanted, &t, &w);
-    /* In a loop, so that the code of k_log2_k is compiled once. */
+    /* The three histograms are processed in a loop, so that the code of k_log2_k is compiled once:
+     * 0: by a pixel's level, 1: by the sum, 2: by the difference of both levels. */
     for (tc_u32 which = 0, at = OBJ_W_MARGINAL; which < 3; which++) {
         const tc_u32 bins = which == 1 ? 2 * levels : levels;
         const tc_u128 sum = add_logs(words + at, bins, logs, n_logs);

@@ -6,11 +6,11 @@
  * The mask has a bit for each voxel, 0 for membrane: voxel x is bit x % 32 of word x / 32 of its
  * row; rows are `stride` words apart, and the bits beyond nx are 0.
  *
- * A work-group labels a tile of 32 x 8 x 8 voxels in local memory. A component within a tile is a
- * part. Part 0 consists of all components that touch the stack's border, the "outside"; the other
- * parts are numbered in the order in which the work-groups happen to run. plane[i] is the part of
- * voxel i, -1 for membrane, until it is replaced by the result. Parts are then joined across the
- * faces of tiles. These arrays have an element for each part p:
+ * A work-group labels a tile of 32 x 8 x 8 voxels in local memory. A component within a tile is
+ * called a part. Part 0, the "outside", consists of all components that touch the stack's border;
+ * the other parts are numbered in the order in which the work-groups happen to run. plane[i] is the
+ * part of voxel i, -1 for membrane, until vol_paint replaces it by the result. Parts are joined
+ * across the faces of tiles. These arrays have an element for each part p:
  *   link[p]   the parent of part p in the union-find; later, if p is a root, the first voxel of its
  *             cell
  *   first[p]  the first voxel of part p; later the value that its voxels get as the result
@@ -57,10 +57,10 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
     if ((nx & 7) == 0 && n == 8) {
         const PIXEL8 v = *(__global const PIXEL8 *)from;
 
-        const PIXEL share[8] = { v.s0, v.s1, v.s2, v.s3, v.s4, v.s5, v.s6, v.s7 };
+        const PIXEL values[8] = { v.s0, v.s1, v.s2, v.s3, v.s4, v.s5, v.s6, v.s7 };
 
         for (int k = 0; k < 8; k++)
-            bits |= (uint)!vol_is_membrane(share[k], threshold) << k;
+            bits |= (uint)!vol_is_membrane(values[k], threshold) << k;
     } else {
         for (int k = 0; k < n; k++)
             bits |= (uint)!vol_is_membrane(from[k], threshold) << k;
@@ -71,11 +71,12 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
 /* --- parts ----------------------------------------------------------------------------------- */
 
 /*
- * Labels tiles. Each tile has a work-group, in layers of tiles (z) from first_layer on. Adds the
- * number of new parts to *n_parts. link and first have `room` elements; further parts are counted,
- * but not written. z_before: the number of slices of the stack before this slab. z_all: the number
- * of slices of the stack. through: slices are connected with each other. A tile without any
- * membrane, or with nothing else, is processed without looking at its voxels.
+ * Labels tiles: finds the parts of each, and sets plane, link and first. A work-group labels a
+ * tile; layers of tiles (z) are numbered from first_layer on. Adds the number of new parts to
+ * *n_parts. link and first have `room` elements; further parts are counted, but not written.
+ * z_before: the number of slices of the stack before this slab. z_all: the number of slices of the
+ * stack. through: whether slices are connected with each other. A uniform tile, which has no
+ * membrane or nothing but membrane, is processed without finding runs.
  */
 __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int *plane,
                                         volatile __global int *n_parts, __global int *link,
@@ -92,7 +93,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     const int local_id = (int)get_local_id(0);
     const int x0 = (int)get_group_id(0) * VOL_TX, y0 = (int)get_group_id(1) * VOL_TY;
     const int z0 = ((int)get_group_id(2) + first_layer) * VOL_TZ;
-    const int right = nx - 1 - x0; /* the bit of the row's last voxel, if < 32 */
+    const int right = nx - 1 - x0; /* if < 32: the bit of the last voxel of the stack's row */
 
     if (local_id == 0)
         parts = any_inside = any_membrane = 0;
@@ -109,8 +110,8 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
             atomic_or(&any_membrane, 1);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    /* Node 1 + 32 row + x is the run that starts at x, node 0 is the outside. A work-item processes
-     * the runs that start in a byte of a row. */
+    /* Node 1 + 32 row + x is the run that starts at voxel x of the tile's row, node 0 is the
+     * outside. A work-item processes the runs that start in one byte of a row. */
     const int is_uniform = !any_inside || (!any_membrane && through),
               bytes = is_uniform ? 0 : 4 * ROWS;
 
@@ -203,18 +204,18 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
 
 /* --- where tiles meet ------------------------------------------------------------------------ */
 
-/* Word number `word` of the mask's row y in slice z. */
+/* Returns word number `word` of the mask's row y in slice z. */
 static uint word_of(__global const uint *mask, int ny, int stride, int word, int y, int z)
 {
     return mask[((size_t)z * ny + y) * stride + word];
 }
 
 /*
- * Joins parts across the faces of tiles: each tile with the previous ones along x, y and z. Global
- * size: x: the words of all rows of a slice; y: slices from first_z on. A work-item processes a
- * word. Parts are joined once for each run of voxels that have a neighbour across the face, unless
- * the row above or the row in the previous slice is in the same tile and joins the same parts where
- * the run begins.
+ * Joins parts across the faces of tiles: those of each tile with those of the previous tiles along
+ * x, y and z. Global size: x: the words of all rows of a slice; y: slices from first_z on. A
+ * work-item processes a word. It joins two parts once for each run of voxels that have a neighbour
+ * across the face, unless the row above, or the row in the previous slice, is in the same tile and
+ * joins the same parts where the run begins.
  */
 __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const int *plane,
                                        volatile __global int *link, int nx, int ny, int stride,
@@ -281,7 +282,8 @@ __kernel GROUP_ATTRIBUTE void vol_roots(__global const int *link, __global int *
     root[p] = i;
 }
 
-/* Sets `link` to INT_MAX for vol_first_voxels, and clears the first `words` words of the mask. */
+/* Sets the elements of `link`, which vol_first_voxels uses as first_voxel, to INT_MAX, and clears
+ * the first `words` words of the mask. */
 __kernel GROUP_ATTRIBUTE void vol_clear(__global int *link, __global uint *mask, int parts,
                                         uint words)
 {

@@ -1,8 +1,8 @@
-/* The OpenCL kernels of voting; app/analysis/voting/voting.h has the method. Rows are numbered
- * through all slices. A buffer may hold only some rows of a plane: in_first is the number of the
- * first row of the buffer that a kernel reads, out_first that of the buffer that it writes. Planes
- * are [nz][ny][nx]. In all kernels but voting_vote and voting_lines_around a work-item computes one
- * pixel.
+/* The OpenCL kernels of voting; app/analysis/voting/voting.h has the method. Planes are
+ * [nz][ny][nx]; rows are numbered through all slices. A buffer may hold only some rows of a plane:
+ * in_first is the number of the first row in the buffer that a kernel reads, out_first the number
+ * of the first row in the buffer that it writes. In all kernels but voting_vote and
+ * voting_lines_around a work-item computes one pixel.
  *
  * Macros: GROUP, the size of a work-group that votes; PIXEL, the type of a pixel; TILE_ROWS, see
  * below. */
@@ -130,10 +130,10 @@ static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x,
         atomic_sub(&line[end], weight);
 }
 
-/* Adds to the tile the votes of every READERS-th voter in [from, to) of a row of voters. The row is
- * rows_above rows before the tile's first row, and dz slices before the tile's slice. row: the
- * voters. rows: for each direction, the rows of the cone in slice dz. start: the tile's first
- * pixel. */
+/* Adds to the tile (sums) the votes of every READERS-th voter in [from, to) of a row of voters.
+ * This row is rows_above rows before the tile's first row, and dz slices before the tile's slice.
+ * row: the voters. rows: for each direction, which rows the cone has in slice dz. n_rows: rows of
+ * the tile. start: the column of the tile's first pixel. */
 static inline void add_row(__constant voting_shape *s, __global const tc_u32 *row,
                            __global const voting_span *spans, __global const voting_span *rows,
                            int dz, int rows_above, int n_rows, int from, int to, int start,
@@ -173,9 +173,9 @@ static inline void add_row(__constant voting_shape *s, __global const tc_u32 *ro
     }
 }
 
-/* Replaces differences by sums along each row. A work-item sums up a part of a row, then adds the
- * sum of the parts before it. Adjacent work-items have different rows, which lie in different banks
- * of local memory. */
+/* Replaces the differences in the tile by their running sums along each row. A work-item sums up a
+ * part of a row, then adds the sum of the parts before it. Adjacent work-items process different
+ * rows, which lie in different banks of local memory. parts: [GROUP]: local memory. */
 static inline void sum_rows(uint local_id, __local tc_u32 *sums, __local tc_u32 *parts)
 {
     const int length = SEGMENT / (GROUP / TILE_ROWS), row = (int)(local_id % TILE_ROWS),
@@ -236,8 +236,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
 
 /* --- turn ------------------------------------------------------------------------------------ */
 
-/* Turns the voters of rows [first, end): gives each a new direction, to the pixels with the most
- * votes within its cone. */
+/* Turns the voters of rows [first, end): gives each voter a new direction, towards the pixels with
+ * the most votes within its cone. */
 __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *votes,
                           __global const voting_span *spans, __global const voting_span *rows,
                           __global const ushort *dir_of_offset, __global tc_u32 *voters,
@@ -278,8 +278,8 @@ static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *vo
     return true;
 }
 
-/* Lists the peaks in the rows from `first` on, with votes, z, y and x of each. Adds the number of
- * peaks to *count; peaks beyond `room` are counted, but not written to the list. */
+/* Lists the peaks in the rows from `first` on: list[room][4] gets the votes, z, y and x of each.
+ * Adds the number of peaks to *count; peaks beyond `room` are counted, but not listed. */
 __kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *votes,
                            __global tc_u32 *list, volatile __global tc_u32 *count, tc_u32 first,
                            tc_u32 room)
@@ -303,10 +303,11 @@ __kernel void voting_peaks(__constant voting_shape *s, __global const tc_u32 *vo
     }
 }
 
-/* Computes the sums (voting_lines) of the gradients within 5/4 of the radius around each peak, from
- * number `first` of `peaks` on, a list that voting_peaks has made. A work-group computes a peak;
- * its work-items share the pixels. sums: [peaks][VOTING_LINE_SUMS]. scale_*: spacings in units of
- * 1/64 of the smallest spacing; radius64: the radius in the same unit. */
+/* Computes the sums (voting_lines) of the gradients within 5/4 of the radius around each peak of
+ * `peaks`, a list that voting_peaks has made, from peak number `first` on. A work-group computes
+ * the sums of a peak; its work-items share the pixels. sums: [peaks][VOTING_LINE_SUMS]. scale_z,
+ * scale_y, scale_x: spacings in units of 1/64 of the smallest spacing; radius64: the radius in the
+ * same unit. */
 __kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1))) void voting_lines_around(
     __constant voting_shape *s, __global const tc_u32 *blurred, __global const tc_u32 *peaks,
     __global long *sums, tc_u32 first, int scale_z, int scale_y, int scale_x, long radius64)

@@ -1,19 +1,20 @@
 /*
  * The OpenCL kernels of volume's watershed, for a stack or a slab (some slices of a stack) of fewer
  * than 2^30 voxels, numbered in raster order. A launch processes the voxels, or the entries of
- * a list, with numbers [first, end). Each voxel leads uphill to a neighbour, and so to a maximum of
- * the height. A saddle is a pass between two maxima; its height is that of the lower of two
- * neighbouring voxels that lead to different maxima. Maxima separated only by a shallow saddle are
- * joined to hills; each hill is a cell.
+ * a list, with numbers [first, end). Each voxel leads uphill to a neighbour, and so in the end to a
+ * maximum of the height. A saddle is a pair of neighbouring voxels that lead to different maxima;
+ * its height is that of the lower one. Two maxima are joined if the lower one rises only little
+ * above the saddle between them. A hill is a set of joined maxima; each hill is a cell.
  *
  *   height[i]  VOL_TOP less the blurred grey value
  *   up[i]      the voxel that voxel i leads to, numbered through the whole stack, or a negative
  *              value of app/analysis/common/watershed_core.h. If voxel i is a maximum,
  *              ws_end_plateaus sets up[i] to ~n, where n is the maximum's number, and ws_set_hills
  *              sets it to the voxel of the maximum that represents the hill.
- *   top[i]     Until ws_grow_inwards is done, `top` is a list of voxels of plateaus. Then it has
- *              the links of a union-find, which joins the voxels of each plateau that is a
- *              maximum. ws_tops sets top[i] to the maximum that voxel i leads to.
+ *   top[i]     Until ws_grow_inwards is done, the buffer `top` holds a list of voxels of plateaus
+ *              (adjacent voxels of the same height). Then it holds the links of a union-find, which
+ *              joins the voxels of each plateau that is a maximum. Finally ws_tops sets top[i] to
+ *              the maximum that voxel i leads to.
  *
  * The order of entries in lists varies, but the results do not depend on it. If a launch changes
  * slots, counts, links of the union-find, or the `up` of voxels of plateaus, it accesses these by
@@ -187,8 +188,8 @@ __kernel GROUP_ATTRIBUTE void ws_grow_inwards(__global const uint *height,
     });
 }
 
-/* Initialises the union-find of the plateaus that are maxima: tree[i] is i for the voxels whose
- * `up` is still unknown, -1 for all others. */
+/* Initialises the union-find of the plateaus that are maxima, which are those voxels whose `up` is
+ * still unknown: tree[i] becomes i for them, -1 for all others. */
 __kernel GROUP_ATTRIBUTE void ws_plateaus(__global const int *up, __global int *tree, uint first,
                                           uint end)
 {
@@ -244,12 +245,13 @@ __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top,
 /* --- saddles --------------------------------------------------------------------------------- */
 
 /*
- * The hash table of the highest saddle between each two maxima. Its key is the pair of maxima.
- * saddle[s] is the height of slot s. slot[s] encodes the key as voxel * steps + step: a voxel that
- * leads to one of the maxima, and the step to a neighbour that leads to the other; VOL_FREE if the
- * slot is free. by[steps]: the steps to neighbours that come later in raster order, as differences
- * of voxel numbers.
+ * The hash table of the highest saddle between any two maxima. The key of an entry is the pair of
+ * maxima. For slot s, saddle[s] is the height of the saddle, and slot[s] encodes the key as voxel *
+ * steps + step: a voxel that leads to one of the maxima, and the index in `by` of the step to a
+ * neighbour that leads to the other; VOL_FREE if the slot is free. by: [steps]: the steps to the
+ * neighbours that come later in raster order, as differences of voxel numbers.
  */
+/* Frees all slots. A work-item clears a slot. */
 __kernel GROUP_ATTRIBUTE void ws_clear_slots(__global uint *slot, __global uint *saddle, uint first,
                                              uint end)
 {
@@ -259,7 +261,8 @@ __kernel GROUP_ATTRIBUTE void ws_clear_slots(__global uint *slot, __global uint 
     }
 }
 
-/* The two maxima of a slot's code, the lower voxel number first. */
+/* Returns the two maxima that `code`, an element of `slot`, encodes; the lower voxel number first.
+ */
 static int2 maxima_of(__global const int *top, __constant int *by, uint steps, uint code)
 {
     const int i = (int)(code / steps), a = top[i], b = top[i + by[code % steps]];
@@ -342,13 +345,13 @@ __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int
 
 /*
  * By definition, maxima are joined to hills by taking the saddles one after another, the highest
- * first: a saddle joins its two hills unless the lower one rises above it by `least` or more. The
- * first saddle of a hill that is taken is therefore its highest one, and no other saddle has joined
- * the hill before. If this saddle leads to a higher hill, it joins the two, whatever the other
- * saddles are. A round of the kernels below does this for all hills at once. The other saddles of
- * the lower hill, none of which is higher than that one, then belong to the higher hill. Each round
- * drops the saddles within a hill and those that cannot join their hills. The highest saddle that
- * remains always joins two hills, so the rounds end.
+ * first: a saddle joins the hills on its two sides unless the lower hill rises above the saddle by
+ * `least` or more. So the first saddle of a hill that is taken is the hill's highest one, and no
+ * other saddle has joined the hill before. If this saddle leads to a higher hill, it joins the two
+ * hills, whatever the other saddles are. A round of the kernels below does this for all hills at
+ * once. The other saddles of the lower hill, none of which is higher than its highest one, then
+ * belong to the higher hill. Each round drops the saddles within a hill and those that cannot join
+ * their hills. The highest saddle that remains always joins two hills, so the rounds end.
  */
 /* The row of maximum number n in the table of maxima (layout.h). */
 #define MAXIMUM(n) (maxima + (size_t)(n) * VOL_MAXIMUM)
@@ -401,9 +404,10 @@ __kernel GROUP_ATTRIBUTE void ws_find_best(volatile __global int *maxima, __glob
     atomic_max(&b[VOL_BEST], row[2]);
 }
 
-/* If several saddles of a hill are the highest, the one whose two maxima come first in raster order
- * is taken. This kernel compares the first maxima of these saddles, and sets VOL_EARLIER of each
- * hill to the voxel of the one that comes first in raster order. A work-item processes a saddle. */
+/* If several saddles of a hill have the height VOL_BEST, the one whose two maxima come first in
+ * raster order is taken. This kernel compares the first maxima of these saddles: it sets
+ * VOL_EARLIER of each hill to the voxel of the maximum that comes first in raster order. A
+ * work-item processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
                                               __global const int *live, uint first, uint end)
 {
@@ -416,9 +420,9 @@ __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
             atomic_min(&HILL(row, side)[VOL_EARLIER], MAXIMUM(row[0])[VOL_VOXEL]);
 }
 
-/* Compares the second maxima of those highest saddles whose first maximum is VOL_EARLIER, and sets
- * VOL_LATER of each hill to the voxel of the one that comes first in raster order. A work-item
- * processes a saddle. */
+/* Compares the second maxima of those highest saddles whose first maximum is at VOL_EARLIER: sets
+ * VOL_LATER of each hill to the voxel of the second maximum that comes first in raster order. A
+ * work-item processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __global const int *live,
                                             uint first, uint end)
 {
@@ -432,8 +436,8 @@ __kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __glo
             atomic_min(&HILL(row, side)[VOL_LATER], MAXIMUM(row[1])[VOL_VOXEL]);
 }
 
-/* Links the lower hill of a saddle to the higher one (VOL_NEXT) if the saddle is the lower hill's
- * highest. A work-item processes a saddle. */
+/* Links the lower hill of a saddle to the higher hill (VOL_NEXT), if the saddle is the lower hill's
+ * highest saddle. A work-item processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_join_hills(__global int *maxima, __global const int *live,
                                             uint first, uint end)
 {
@@ -450,8 +454,8 @@ __kernel GROUP_ATTRIBUTE void ws_join_hills(__global int *maxima, __global const
         lower_hill[VOL_NEXT] = a_higher ? a[VOL_HILL] : b[VOL_HILL];
 }
 
-/* Sets each maximum's hill to the one at the end of the chain of VOL_NEXT. A work-item processes a
- * maximum. */
+/* Sets each maximum's hill (VOL_HILL) to the hill at the end of the chain of VOL_NEXT, and resets
+ * the record of its highest saddle for the next round. A work-item processes a maximum. */
 __kernel GROUP_ATTRIBUTE void ws_follow_joins(__global int *maxima, uint first, uint end)
 {
     if (ITEM >= end)
@@ -484,7 +488,7 @@ static int cell_of(__global const PIXEL *pixels, __global const int *up, __globa
     return fill || !vol_is_membrane(pixels[i], threshold) ? up[top[i]] : -1;
 }
 
-/* Sets first_voxel to "none" for ws_find_firsts. */
+/* Sets the elements of first_voxel to a number greater than any voxel's, for ws_find_firsts. */
 __kernel GROUP_ATTRIBUTE void ws_clear_firsts(__global int *first_voxel, uint first, uint end)
 {
     if (ITEM < end)
@@ -538,8 +542,8 @@ __kernel GROUP_ATTRIBUTE void ws_number_cells(__global const int *up, __global c
         first_voxel[up[top[list[ITEM]]]] = ~((int)ITEM + 1);
 }
 
-/* Replaces top[i] by the label of voxel i, or 0 for membrane that belongs to no cell. Adds the
- * number of such voxels of membrane to *count. A work-item processes a voxel. */
+/* Replaces top[i] by the label of voxel i, or by 0 if the voxel is membrane that belongs to no
+ * cell. Adds the number of these membrane voxels to *count. A work-item processes a voxel. */
 __kernel GROUP_ATTRIBUTE void ws_label(__global const PIXEL *pixels, __global const int *up,
                                        __global int *top, __global const int *first_voxel,
                                        volatile __global int *count, uint threshold, int fill,
