@@ -1,6 +1,6 @@
-"""Tests texcell-validate with the tries of a forger: verify, and compare with an honest result,
-find every forgery that check accepts, unless nobody reads the forged bytes. SECURITY.md lists what
-cannot be found; its probabilities are counted here."""
+"""Tests texcell-validate with forgeries that are tried one by one: verify, and compare with an
+honest result, find every forgery that check accepts, unless no program reads the forged bytes.
+SECURITY.md lists what cannot be found, with probabilities, which this test counts."""
 import json
 import math
 import os
@@ -56,7 +56,7 @@ def extremes_of(dtype):
 
 
 def changes(a, rng):
-    """Of an array: what is done to it, and the changed one."""
+    """Yields (description of the change, changed copy) for several changes of an array."""
     if a.size == 0 or a.dtype.kind == "U":
         return
     top = 1 << (8 * a.itemsize - 1)
@@ -157,7 +157,8 @@ def test_replay():
 
 
 def test_equal_forgeries(n=20):
-    """Two forge one item of n alike: compare sees nothing; so many of the seeds do."""
+    """Two hosts forge one item of n in the same way: compare finds no difference; verify finds the
+    forgery with the expected share of the seeds."""
     items = [workunit.item("i%02d" % i, [blobs(30, 34, i)]) for i in range(n)]
     unit, result = compute("alike", "cellcount", {"threshold": 100, "min_area": 9}, items)
     lie = forge.Result(result)
@@ -180,8 +181,8 @@ def test_equal_forgeries(n=20):
 
 
 def test_seeds(unit, result):
-    """Seeds of one second, of processes with neighbouring numbers: every bit is set as often as
-    not."""
+    """verify's random seeds in processes that start within a second, with consecutive process ids:
+    each bit of the seeds is set in about half of them."""
     runs = 96
     seeds = [int(re.search(r"--seed (\d+)", validate("verify", "--no-pixels", "--fraction", "0.01",
                                                      unit, result).stdout).group(1))

@@ -83,7 +83,7 @@ OWN_CLASSES = """<plan_classes>
 </plan_classes>
 """ % LIBC
 
-# Stands in for the module MySQLdb, by which BOINC's Python tools reach the database: uses SQLite.
+# Stand-in for the module MySQLdb, by which BOINC's Python tools reach the database. It uses SQLite.
 MYSQLDB = """import sqlite3
 Error = sqlite3.Error
 class connect:
@@ -122,7 +122,8 @@ CREATE TABLE team(id INTEGER PRIMARY KEY, total_credit REAL);
 CREATE TABLE host_app_version(host_id INTEGER, app_version_id INTEGER, consecutive_valid INTEGER);
 """  # noqa: E501
 
-# The beginning of each stand-in for a tool of BOINC. db: the state that they keep between calls.
+# The beginning of each stand-in for a tool of BOINC. Its variable db is the state that the
+# stand-ins keep between calls, in db.json; the SQL tables are in db.sqlite.
 STUB = """#!/usr/bin/python3
 import hashlib, json, os, re, shutil, signal, sqlite3, sys
 sql = sqlite3.connect("db.sqlite", isolation_level=None, timeout=60)
@@ -335,7 +336,8 @@ def test_version_folders(folder, version):
            re.match(r"\d+\.\d+\.\d+$", root.findtext("api_version"))
            and read(base, program) == read(TEXCELL) and os.access(os.path.join(base, program),
                                                                   os.X_OK),
-           "version %s: %s: program, libraries by SONAME, API version" % (version, name), files)
+           "version %s: folder %s has the program, libraries named by SONAME, and version.xml with "
+           "the API version" % (version, name), files)
 
 
 def test_install():
@@ -352,7 +354,7 @@ def test_install():
        r.stdout + r.stderr)
     test_version_folders(folder, "1.00")
     ok(sorted(v[2] for v in database(folder)["versions"]) == sorted(FOLDERS),
-       "update_versions added every version")
+       "update_versions added a version for every plan class")
     for name, old in (("config.xml", CONFIG % (folder, folder)), ("project.xml", PROJECT_XML)):
         new = read(folder, name).decode()
         ok(is_kept(old, new), "%s keeps all its lines" % name, new)
@@ -361,7 +363,8 @@ def test_install():
     ok(commands[:2] == ["feeder -d 3 ", 'script_validator --app other --init_script "check files"']
        and [c.split()[0] for c in commands[2:]] == ["script_validator", "script_assimilator"]
        and all('"' not in c for c in commands[2:]),
-       "config.xml: other daemons stay, texcell's are added, without quotes", commands)
+       "config.xml: other daemons stay, and texcell's are added, whose commands have no quotes",
+       commands)
     logs = [d.findtext("output")
             for d in ElementTree.parse(os.path.join(folder, "config.xml")).iter("daemon")][2:]
     ok(None not in logs and len(set(logs)) == 2, "each of texcell's daemons has its own log", logs)
@@ -373,7 +376,7 @@ def test_install():
        and {c.findtext("min_libc_version") for c in classes.values()} == {str(LIBC)}
        and gpus == {"nvidia": "nvidia", "amd": "amd", "intel": "intel"}
        and all(c.find("opencl") is not None for n, c in classes.items() if "opencl" in n),
-       "a plan class for each version excludes hosts with an older C library",
+       "each app version has a plan class, which excludes hosts with an older C library",
        sorted(classes))
     after = tree(folder)
     r = deploy(folder)
@@ -691,14 +694,14 @@ def test_update_versions_refuses():
 
 
 def test_failed_versions():
-    """The files that a call leaves which fails before update_versions do not prevent a later call,
-    and are not published by mistake."""
+    """If a call fails before update_versions, the files that it leaves do not make a later call
+    fail, and are not published by mistake."""
     program = "texcell_1.00_" + PLATFORM
     folder, build = make_project("failed"), os.path.join(TMP, "build")
     xadd = read(folder, "bin", "xadd")
     write(os.path.join(folder, "bin", "xadd"), "#!/bin/sh\nexit 1\n", 0o755)
     ok(deploy(folder, "--classes", "cpu,mt", build=build).returncode == 2 and
-       not database(folder)["versions"], "a call in which xadd fails is an error")
+       not database(folder)["versions"], "deploy fails, and publishes no version, if xadd fails")
     write(os.path.join(folder, "bin", "xadd"), xadd, 0o755)
     there = os.path.join(folder, "apps", "texcell", "1.00")
     name = next(n for n in sorted(os.listdir(there)) if "_cpu_" in n)
@@ -713,13 +716,15 @@ def test_failed_versions():
     ok(r.returncode == 0 and read(there, name, program) == read(TEXCELL) ==
        read(folder, "download", program) and len(database(folder)["versions"]) == 2
        and not {"left.over", program + ".sig"} & set(os.listdir(os.path.join(there, name))),
-       "another program replaces the unpublished one", r.stdout + r.stderr)
+       "a later call replaces the program of a version that was not published", r.stdout + r.stderr)
     check_refused("another program after the version is published", folder, "versions never change",
                   "--classes",
                   "cpu,mt", build=build)
 
 
 def test_what_is_there():
+    """What the project has already stays: plan classes, daemons, templates, and the mode, group and
+    access control list of config.xml. Also: config.xml in unusual forms."""
     folder = make_project("busy")
     write(os.path.join(folder, "plan_class_spec.xml"), OWN_CLASSES)
     write(os.path.join(folder, "apps", "other", "1.0", PLATFORM + "__mt", "other"), "x", 0o755)
@@ -745,7 +750,8 @@ def test_what_is_there():
        new.count("<name>texcell_mt_libc%d</name>" % LIBC) == 1
        and new.count("<plan_class>") == 6 and "texcell_mt_libc%d differs from the kit's" %
        LIBC in r.stdout,
-       "existing plan classes stay", r.stdout + r.stderr + new)
+       "plan classes that the admin wrote stay, with a note if they differ",
+       r.stdout + r.stderr + new)
     new = read(folder, "config.xml").decode()
     commands = [d.findtext("cmd") for d in ElementTree.fromstring(new).iter("daemon")]
     ok(is_kept(config, new) and "another validator of texcell" in r.stdout
@@ -756,7 +762,7 @@ def test_what_is_there():
     ok(ElementTree.fromstring(new).findtext("config/one_result_per_host_per_wu") == "1"
        and os.stat(os.path.join(folder, "config.xml")).st_mode & 0o777 == 0o640
        and group in (-1, os.stat(os.path.join(folder, "config.xml")).st_gid),
-       "config.xml: the rule of one result per user, and the file's mode and group")
+       "config.xml: --one-result-per-host sets its rule; the file's mode and group stay")
     if acl:
         ok(os.getxattr(os.path.join(folder, "config.xml"), "system.posix_acl_access") == acl,
            "config.xml: its access control list stays")
@@ -774,7 +780,7 @@ def test_what_is_there():
         root = ElementTree.fromstring(read(folder, "config.xml"))
         ok(r.returncode == 0 and len(root.findall("daemons/daemon")) == 2
            and root.findtext("config/one_result_per_host_per_wu") == "1",
-           "config.xml with %s" % words, r.stderr)
+           "config.xml with %s gets texcell's daemons and settings" % words, r.stderr)
     test_rules()
 
 
@@ -903,7 +909,8 @@ def picture(path, seed, shape=(48, 64)):
 def test_scripts():
     folder = make_project("odd $(touch x) 'a\" & <b>;\u00fc")
     r = deploy(folder)
-    ok(r.returncode == 0, "deploy: a folder name with spaces and quotes", r.stdout + r.stderr)
+    ok(r.returncode == 0, "deploy works in a folder whose name has spaces and quotes",
+       r.stdout + r.stderr)
     unit = os.path.join(folder, "download", "17b", "wu_7.zip")
     os.makedirs(os.path.dirname(unit), exist_ok=True)
     run([TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit,
@@ -922,13 +929,14 @@ def test_scripts():
        "texcell_check refuses a damaged result")
     ok(script("texcell_check").returncode not in (0, 3),
        "texcell_check without arguments fails")
-    ok(script("texcell_compare", result, result).returncode == 0, "texcell_compare: equal results")
+    ok(script("texcell_compare", result, result).returncode == 0,
+       "texcell_compare accepts equal results")
     ok(os.listdir(os.path.join(folder, "texcell", "quarantine")) == [os.path.basename(bad)] and
        not os.path.exists(bad),
        "a refused upload is moved to quarantine")
     bad = shutil.copy(os.path.join(TMP, "wu_7_0_r123_0"), bad)
     ok(script("texcell_compare", result, bad).returncode == 3,
-       "texcell_compare: a result that was not accepted")
+       "texcell_compare: try again later (exit code 3) if texcell_check has not accepted a result")
     ok(os.listdir(os.path.join(folder, "texcell", "accepted")) == ["wu_7"],
        "texcell_check records what it accepted")
     ok(script("texcell_compare").returncode not in (0, 3),
@@ -949,13 +957,13 @@ def test_scripts():
     os.unlink(program)
     codes += [script(name, result).returncode for name in ("texcell_check", "texcell_compare")]
     ok(codes == [3] * 8, "texcell_check and texcell_compare: try again later if texcell-validate "
-       "was killed, or is not there", codes)
+       "was killed, or is missing", codes)
     check = os.path.join(folder, "bin", "texcell_check")
     text = read(check)
     write(check, text.replace(b"deploy.\n", b"deploy.\nexec ").partition(b" || ")[0] + b"\n", 0o755)
     r = deploy(folder)
     ok(r.returncode == 0 and read(check) == text and "differs from" not in r.stdout,
-       "deploy: a texcell_check of an older texcell-deploy is replaced", r.stdout + r.stderr)
+       "deploy replaces a texcell_check that an older texcell-deploy wrote", r.stdout + r.stderr)
 
 
 def forge(path):
@@ -986,6 +994,7 @@ def test_verify():
                     os.path.join(folder, "upload", "g_0_r5_0")]).returncode
 
     def leave_nothing_to_chance():
+        """Removes the options by which texcell_check computes random items again."""
         write(os.path.join(folder, "bin", "texcell_check"),
               read(folder, "bin", "texcell_check").replace(b"--fraction 0.001 --chance 0.02", b""),
               0o755)
@@ -1159,8 +1168,8 @@ all:
 
 
 def false_boinc(folder):
-    """Writes a folder that texcell-deploy takes for the built sources of BOINC's server: the
-    stand-ins, compiled."""
+    """Writes the stand-ins, compiled, to a folder that texcell-deploy accepts as the built sources
+    of BOINC's server."""
     for name, text in dict(HEADERS, Makefile=MAKEFILE).items():
         write(os.path.join(folder, "sched", name), text + "\n")
     for name, text in (("validator", VALIDATOR), ("validate_util", DATABASE),
@@ -1223,12 +1232,13 @@ def test_validator():
 
     r = validator(one, other, bad, one + " " + other, one + " " + bad)
     ok(r.returncode == 0 and r.stdout == "0\n0\n-1\n0 match\n0 no match\n",
-       "texcell_validator: a valid, an invalid, an equal and a missing result", r.stdout + r.stderr)
+       "texcell_validator: two valid results, a damaged one, an equal pair and one that differs",
+       r.stdout + r.stderr)
     credits = [re.findall("credit .*", validator(one, more=more).stderr)
                for more in ((), ["--other"] * 20)]
     ok(credits == [["credit 100"], ["credit 7.09961"]],
-       "texcell_validator: a unit without credit gets it by the estimate, in parts that add up "
-       "exactly", credits)
+       "texcell_validator: a unit without credit gets that of its operations, rounded to a multiple "
+       "of 1/1024", credits)
 
     def written(*lines, **env):
         return re.findall("(?m)^sql (.*)", validator(*lines, **env).stderr)
@@ -1244,7 +1254,7 @@ def test_validator():
                             for env in ({}, {"FAILS": "2", "ERROR": "1213"},
                                         {"FAILS": "2", "ERROR": "2013"}))
     ok(good == [*first, "START TRANSACTION", *last],
-       "texcell_validator writes a unit in one transaction, rows in order", good)
+       "texcell_validator writes a unit in one transaction, its rows in a fixed order", good)
     ok(repeated == [*first, *fails, *fails, "START TRANSACTION", *last],
        "texcell_validator repeats the whole transaction after a deadlock", repeated)
     ok(lost == first + fails, "texcell_validator writes nothing of a unit when the database fails",
@@ -1258,7 +1268,7 @@ def test_validator():
                     max(then, 1e6))
         got = average_of(statement, average, then)
         ok(all(math.isclose(a, b, rel_tol=1e-6) for a, b in zip(got, expected)),
-           "texcell_validator adds to an average credit of %g" % average,
+           "texcell_validator updates an average credit of %g of time %g" % (average, then),
            (statement, got, expected))
     os.rename(other, other + "x")
     write(os.path.join(folder, "texcell", "restored"), "100\n")
@@ -1283,7 +1293,8 @@ def test_validator():
     write(bad, read(one))
     r = validator(one + " " + bad)
     ok(r.stdout == "3 no match\n",
-       "texcell_validator tries a result that was not accepted again later", r.stdout + r.stderr)
+       "texcell_validator: try again later (3) if texcell_check has not accepted a result",
+       r.stdout + r.stderr)
     check = read(folder, "bin", "texcell_check")
     started = os.path.join(folder, "started")
     write(os.path.join(folder, "bin", "texcell_check"),
@@ -1315,8 +1326,8 @@ def options_of(call):
 
 
 def check_records(folder):
-    """The SHA-256 of units that submit records is taken as it is: check adds no line to the
-    record, as it does after computing it."""
+    """check uses the SHA-256 of a unit that submit recorded, and does not compute it: otherwise
+    check would add a line to the record."""
     records, name = os.path.join(folder, "texcell", "accepted"), "blood_0001"
     unit = os.path.join(folder, "download", "3c5", name + ".zip")
     result = os.path.join(TMP, name + ".npz")
@@ -1329,7 +1340,7 @@ def check_records(folder):
             return f.read()
 
     before = record()
-    time.sleep(3.2)                 # the record of a file that was just written is not used
+    time.sleep(3.2)    # check does not use the record of a file that changed in the last seconds
     r = run([TEXCELL_VALIDATE, "check", "--accepted", records, unit, result])
     ok(r.returncode == 0 and before.startswith(digest) and record() == before,
        "submit records the units' SHA-256, which check then need not compute",
@@ -1362,7 +1373,8 @@ def test_submit(folder):
         write(os.path.join(folder, "kill_at"), str(moment))
         r = submit(folder, *request)
         time.sleep(0.3)             # create_work, which was not killed, finishes
-        ok(r.returncode == -signal.SIGKILL, "submit: killed during create_work, moment %d" % moment,
+        ok(r.returncode == -signal.SIGKILL,
+           "submit is killed %s create_work creates the units" % ("after" if moment else "before"),
            r.stdout + r.stderr)
         if moment == 0:
             sql(folder, "DELETE FROM workunit")        # as if create_work had been killed as well
@@ -1384,7 +1396,7 @@ def test_submit(folder):
     state = tree(folder)
     r = submit(folder, *request)
     ok(r.returncode == 0 and "0 work units created now" in r.stdout and tree(folder) == state,
-       "submit: once more creates nothing")
+       "submit: the same command given again creates nothing and changes no file")
     picture(os.path.join(pictures, "new.png"), 9)
     picture(os.path.join(pictures, "cell 1.png"), 9)
     os.rename(os.path.join(pictures, "cell 2.png"), os.path.join(pictures, "cell 2.txt"))
@@ -1392,7 +1404,8 @@ def test_submit(folder):
     ok(r.returncode == 2 and "0 work units created now" in r.stdout and
        "1 new, 1 changed, 1 gone; none of that is submitted, such as %s"
        % os.path.join(pictures, "cell 1.png") in r.stderr,
-       "submit: once more reports units that were not submitted", r.stdout + r.stderr)
+       "submit: the same command given again reports new, changed and missing pictures",
+       r.stdout + r.stderr)
     one = os.path.join(pictures, "cell 0.png")
     r = submit(folder, "--analysis", "cellcount", "--about", "Counts cells.", "--name", "called",
                one)
@@ -1406,11 +1419,12 @@ def test_submit(folder):
        o["min_quorum"] == o["target_nresults"] == "2"
        and int(o["max_total_results"]) > 4 and int(o["max_error_results"]) > 2 and
        o["appname"] == "texcell"
-       and o["wu_template"] == "templates/texcell_in.xml", "submit: the arguments for create_work",
+       and o["wu_template"] == "templates/texcell_in.xml",
+       "submit passes name, quorum, limits, app and template to create_work",
        call)
     ok(math.isclose(float(o["credit"]), float(o["rsc_fpops_est"]) * 200 / 86400e9, rel_tol=1e-4) and
        float(o["credit"]) > 0.02,
-       "submit: credit by operations, 200 for a day at 1 GFLOPS", o)
+       "submit: the credit is 200 for as many operations as a day at 1 GFLOPS", o)
     # A real server uses download/3c5 and download/1d6 for these names.
     ok(os.path.exists(os.path.join(folder, "download", "3c5", "blood_0001.zip"))
        and os.path.exists(os.path.join(folder, "download", "1d6", "blood_0002.zip")),
@@ -1543,7 +1557,7 @@ def test_kill_pack(folder):
                                  or read("/proc/%s/stat" %
                                          packs[0].decode()).rsplit(b")", 1)[1].split()[0] == b"Z")
     ok(ended and r.returncode == 0 and "300 work units created now" in r.stdout,
-       "submit: killed while texcell-wu packs: texcell-wu ends too, and the same call starts anew",
+       "submit: if it is killed while texcell-wu packs, texcell-wu ends, and the same call works",
        "%s %s" % (packs, r.stdout[-300:] + r.stderr))
 
 
@@ -1553,11 +1567,12 @@ def test_alone(folder):
                os.path.join(TMP, "many", "p1.png"))
     ok(r.returncode == 0 and "of units with 1 item that is 100% of the work, not the 10% "
        "of --verify" in r.stdout,
-       "submit: a warning about units too small to verify a share of", r.stdout)
+       "submit warns if units have too few items to compute only the share of --verify again",
+       r.stdout)
     r = submit(folder, "--analysis", "cellcount", "--quorum", "1", "--name", "larger",
                os.path.join(TMP, "many"))
     ok(r.returncode == 0 and "note: the server computes" not in r.stdout,
-       "submit: no warning about a unit that is large enough",
+       "submit does not warn if units have enough items for the share of --verify",
        r.stdout)
     r = submit(folder, "--analysis", "cellcount", "--name", "again", "--split", "150",
                os.path.join(TMP, "many"))
@@ -1594,7 +1609,7 @@ def test_quorum(folder):
         ok(r.returncode == 0 and "4 in all" in r.stdout and os.path.exists(marked) and
            options_of(calls[-1])["min_quorum"] == "1"
            and options_of(calls[-1])["target_nresults"] == "1",
-           "quorum: it stays without being given again", r.stdout + r.stderr)
+           "quorum: the same command without --quorum keeps it", r.stdout + r.stderr)
     r = submit(folder, "--analysis", "cellcount", "--name", "few", "--quorum", "3", "--targets",
                "2", pictures)
     ok(r.returncode == 1 and "--targets: must not be less than --quorum, which is 3" in r.stderr,
@@ -1608,7 +1623,8 @@ def test_quorum(folder):
                    (json.dumps({k: v for k, v in request.items() if k != "quorum"}),))
     r = submit(folder, *words, "--quorum", "2")
     ok(r.returncode == 2 and submit(folder, *words).returncode == 0 and os.path.exists(marked),
-       "quorum: a submission begun by an older release", r.stderr)
+       "quorum: a submission begun by an older release, which recorded no quorum, continues",
+       r.stderr)
 
 
 def test_what_fails(folder):
@@ -1627,7 +1643,8 @@ def test_what_fails(folder):
         r = submit(folder, *words, "--name", "readme", "--for", "cpu", "--dry-run", *more, inputs)
         ok(r.returncode == 0 and "--for cpu: " in r.stdout and "left out" in r.stdout and
            "%d item" % (1 + ("--recursive" in more)) in r.stdout,
-           "submit --for: a folder with other files %s" % more[:2], r.stdout + r.stderr)
+           "submit --for leaves out files that are not pictures %s" % more[:2],
+           r.stdout + r.stderr)
     os.mkdir(os.path.join(TMP, "no pictures"))
     write(os.path.join(TMP, "no pictures", "a.txt"), "text")
     r = submit(folder, *words, "--name", "readme", "--for", "cpu", "--dry-run",
@@ -1735,7 +1752,8 @@ def test_status(folder):
     s = status()
     ok(s == {"many": "300", "created": "300", "cancelled": "0", "waiting": "100", "out": "150",
              "refused": "3", "valid": "7",
-             "stored": "0", "failed": "0"}, "submit --status: progress", s)
+             "stored": "0", "failed": "0"},
+       "submit --status prints the number of units in each state", s)
     sql(folder, "INSERT INTO host(userid, rpc_time) VALUES(1, ?), (2, ?), (3, 1)", time.time(),
         time.time())
     config = read(folder, "config.xml")
@@ -1749,11 +1767,11 @@ def test_status(folder):
             "VALUES(?, 5, 1, 1, ?)", ids[-1], user)
     stuck = submit(folder, "--status", "many").stdout
     ok("stuck" not in s and "stuck      1  wait for another user: 2 came in the last week" in stuck,
-       "submit --status: too few users for the quorum", stuck)
+       "submit --status reports units that wait because too few users come", stuck)
     sql(folder, "DELETE FROM result WHERE userid != 0")
     write(os.path.join(folder, "config.xml"), config)
     s = status()
-    ok(s["stored"] == "0", "submit --status: an empty data set", s)
+    ok(s["stored"] == "0", "submit --status: no unit is stored if the data set is empty", s)
     name, result = "many_0299.zip", os.path.join(TMP, "many_0299_0_r1_0")
     unit = os.path.join(folder, "download",
                         "%x" % (int(hashlib.md5(name.encode()).hexdigest()[1:8], 16) % 1024), name)
@@ -1766,7 +1784,7 @@ def test_status(folder):
     sql(folder, "DELETE FROM workunit WHERE id = ?", ids[-2])             # as BOINC's db_purge does
     s = status()
     ok(s["stored"] == "1" and s["failed"] == "1" and s["valid"] == "6" and int(s["left"]) > 0,
-       "submit --status: units in the data set", s)
+       "submit --status counts stored units, also one that BOINC has purged, and failed ones", s)
     other = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0")[0][0]
     before = sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0")
     words = [os.path.join(folder, "bin", "texcell-submit"), "--cancel", "many"]
@@ -1779,7 +1797,7 @@ def test_status(folder):
        and no[0] == 1 and "many: cancel 293 work units" in no[1] and "[y/N]" in no[1] and
        "nothing was cancelled" in no[1]
        and sql(folder, "SELECT count(*) FROM workunit WHERE error_mask != 0") == before,
-       "submit --cancel: asks; refuses without a terminal; --dry-run lists the units",
+       "submit --cancel asks, is an error without a terminal, and --dry-run states the numbers",
        "%s%s%s%s" % (r.stderr, dry.stdout, dry.stderr, no))
     code, output = at_terminal(words, "y\n")
     mine, = sql(folder,
@@ -1791,16 +1809,17 @@ def test_status(folder):
     r = submit(folder, "--cancel", "many", "--yes")
     ok("0 work units cancelled, 6 have a valid result or are over, 293 were cancelled before" in
        r.stdout,
-       "submit --cancel: once more cancels nothing", r.stdout)
+       "submit --cancel: a second call cancels nothing", r.stdout)
     s = status()
-    ok(s["cancelled"] == "293" and s["created"] == "300", "submit --status: cancelled units", s)
+    ok(s["cancelled"] == "293" and s["created"] == "300",
+       "submit --status counts cancelled units", s)
     r = submit(folder, "--status", "nothing")
     ok(r.returncode == 2 and "nothing was submitted under this name" in r.stderr,
-       "submit --status: an unknown name")
+       "submit --status: an unknown name is an error")
     r = run([os.path.join(folder, "bin", "texcell-submit"), "--status", "many"],
             env=dict(ENV, PYTHONPATH=os.path.join(TMP, "absent")))
     ok(r.returncode == 3 and "MySQLdb" in r.stderr,
-       "submit --status: an error without the database", r.stderr)
+       "submit --status fails if the database cannot be reached", r.stderr)
     write(os.path.join(folder, "kill_at"), "0")
     pictures = os.path.join(TMP, "many")
     submit(folder, "--analysis", "cellcount", "--split", "10", "--name", "ended", pictures)
@@ -1970,13 +1989,14 @@ def test_put_off(folder, again):
     name, = sql(folder, "SELECT name FROM workunit WHERE id = 1")[0]
     path, = [os.path.join(folder, "download", "%x" % (
         int(hashlib.md5((name + ".zip").encode()).hexdigest()[1:8], 16) % 1024), name + ".zip")]
-    again(name)                     # packs it, if it was deleted
+    again(name)                     # packs the unit again if its file was deleted
     content = read(path)
     sql(folder, "UPDATE workunit SET need_validate = 0")
     write(path, content[:100] + b"\0" + content[101:])
     words = watch()
     ok("undecided: 1 units, such as %s: the check of their results was put off" % name in words and
-       "bin/texcell-again %s" % name in words, "watch: a unit whose check was put off", words)
+       "bin/texcell-again %s" % name in words,
+       "watch reports a unit whose results' check was put off", words)
     r = again(name)
     ok(r.returncode == 0 and "packed again: %s" % name in r.stdout and read(path) == content,
        "again: a damaged work unit is packed again", r.stdout + r.stderr)
@@ -1990,7 +2010,7 @@ def test_put_off(folder, again):
     ok(r.returncode == 0 and "packed again: %s" % name in r.stdout and read(path) == content and
        "1 units had results whose check was put off" in r.stdout and
        sql(folder, "SELECT id FROM workunit WHERE need_validate = 1") == [(1,)],
-       "again --lost: damaged work units, and results whose check was put off",
+       "again --lost packs damaged work units and validates results whose check was put off",
        r.stdout + r.stderr)
 
     sql(folder, "DELETE FROM result")
@@ -2008,14 +2028,15 @@ def test_put_off(folder, again):
                    "VALUES('missing', '', 'wrong_0003', 3, '', '2020-01-01')")
     words = watch()
     ok("assimilated, but not in the data set: 2, such as wrong_0001" in words and
-       "bin/texcell-again --lost" in words, "watch: results that the data set lost", words)
+       "bin/texcell-again --lost" in words,
+       "watch reports assimilated results that are missing in the data set", words)
     sql(folder, "INSERT INTO workunit(id, name, canonical_resultid, assimilate_state, error_mask) "
         "VALUES(99, 'nowhere_0001', 0, 0, 0)")
     r = run([os.path.join(folder, "bin", "texcell-again"), "--lost"], env=ENV)
     ok(r.returncode == 1 and "give --yes" in r.stderr and "1 must be computed again" in r.stderr,
        "again --lost: asks before units are computed again", r.stdout + r.stderr)
-    ok("nowhere_0001" in r.stdout, "again --lost: without an answer, too, units that cannot be "
-       "packed are named", r.stdout + r.stderr)
+    ok("nowhere_0001" in r.stdout, "again --lost names units that cannot be packed, also if the "
+       "question is not answered", r.stdout + r.stderr)
     sql(folder, "DELETE FROM workunit WHERE id = 99")
     r = again("--lost")
     ok(r.returncode == 0 and "2 units are not in the data set: 1 results are still there, and 1 "
@@ -2031,7 +2052,7 @@ def test_put_off(folder, again):
     r = again("--lost")
     ok(r.returncode == 2 and "no data set: " in r.stderr and
        sql(folder, "SELECT assimilate_state FROM workunit WHERE id = 4") == [(2,)],
-       "again --lost: a data set that is not there", r.stdout + r.stderr)
+       "again --lost: a missing data set is an error, and no unit is queued", r.stdout + r.stderr)
     os.rename(data_set + ".away", data_set)
     with contextlib.closing(sqlite3.connect(data_set)) as db, db:
         db.execute("DELETE FROM refused WHERE stored = '2020-01-01'")
@@ -2123,7 +2144,7 @@ def test_again():
     r = again("--host", "7", "--keep-credit")
     ok(r.returncode == 0 and sql(folder, "SELECT validate_state, granted_credit FROM result WHERE "
                                  "workunitid = 4") == [(2, 2.5)],
-       "again: the same command continues; --keep-credit", r.stdout + r.stderr)
+       "again: the same command continues; --keep-credit leaves the credit", r.stdout + r.stderr)
     r = again("wrong_0001", "WRONG_0002")
     ok(r.returncode == 2 and "0 units are taken out" in r.stdout and
        "1 are out, and have no result that could be taken out: wrong_0001" in r.stdout
@@ -2140,13 +2161,14 @@ def test_again():
     r = again("wrong_0002")
     ok(r.returncode == 0 and "1 are no longer in BOINC's database" in r.stdout and stored_units() ==
        [],
-       "again: a unit that BOINC's database no longer has", r.stdout + r.stderr)
+       "again removes a unit from the data set that BOINC's database no longer has",
+       r.stdout + r.stderr)
     r = again("wrong_0001", "nonesuch", "--dry-run")
     ok(r.returncode == 2 and r.stdout == "wrong_0001\n" and "nonesuch: not in" in r.stderr,
        "again: --dry-run reports unknown names", r.stdout + r.stderr)
     r = again("nonesuch")
     ok(r.returncode == 2 and "nonesuch: neither BOINC's database nor the data set has a unit "
-       "of this name" in r.stderr, "again: an unknown name", r.stdout + r.stderr)
+       "of this name" in r.stderr, "again: an unknown name is an error", r.stdout + r.stderr)
     sql(folder, "DELETE FROM result WHERE workunitid = 1")
     sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state) VALUES(1, "
         "5, 3, 0), (1, 5, 1, 3)")
@@ -2166,7 +2188,7 @@ def test_again():
     r = again("wrong_0001")
     ok(r.returncode == 2 and "0 units are taken out" in r.stdout and
        "wrong_0001: was cancelled: submit under another name" in r.stderr,
-       "again: a unit that was cancelled", r.stdout + r.stderr)
+       "again: a cancelled unit is not queued again, with an error", r.stdout + r.stderr)
     test_put_off(folder, again)
     sql(folder, "UPDATE workunit SET canonical_resultid = 0, assimilate_state = 0, error_mask = 0")
     write(os.path.join(folder, "texcell", "restored"), "%d\n" % time.time())
@@ -2431,10 +2453,10 @@ def test_backup(folder):
         db.execute("INSERT INTO failed VALUES(78, 'not committed', 0, 1, 'x', 'now')")
         r = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(r.returncode == 0 and os.stat(saved).st_mode & 0o777 == 0o700,
-       "backup: only its owner can read it", r.stderr)
+       "backup: only its owner can read the folder", r.stderr)
     second_run = run([os.path.join(folder, "bin", "texcell-backup"), saved], env=env)
     ok(second_run.returncode == 1 and "already exists" in second_run.stderr,
-       "backup: each one in a new folder", second_run.stderr)
+       "backup: an existing folder is refused", second_run.stderr)
     os.symlink(os.path.join(folder, "keys"), os.path.join(TMP, "link to keys"))
     os.symlink(TMP, os.path.join(folder, "apps", "all"))
     original = tree(os.path.join(folder, "apps"))
@@ -2464,10 +2486,10 @@ def test_backup(folder):
         fcntl.flock(lock, fcntl.LOCK_EX)
         r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
     ok(r.returncode == 3 and "another texcell-backup is at work on it" in r.stderr,
-       "backup: two at the same time are refused", r.stderr)
+       "backup: a second one into the same folder at the same time is refused", r.stderr)
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
     ok(r.returncode == 0 and tree(saved + "3").keys() == tree(saved).keys(),
-       "backup: works after one that was killed", r.stderr)
+       "backup: works in the folder of an unfinished one", r.stderr)
     make_project("restored")
     for name in ("texcell-backup", "texcell_project.py", "texcell_units.py", "xml_insert.py"):
         shutil.copy(os.path.join(folder, "bin", name), os.path.join(new, "bin"))
@@ -2543,27 +2565,28 @@ def test_backup(folder):
        and read(new, "html", "ops", ".htpasswd") == b"me:secret" and
        os.stat(os.path.join(new, "upload")).st_mode & 0o7777 == 0o2771
        and abs(int(read(new, "texcell", "restored")) - time.time()) < 100,
-       "restore: every app's daemons and their programs, the admins, and the mode of upload/",
+       "restore: restores the daemons of all apps with their programs, the admins' passwords, and "
+       "the mode of upload/",
        commands)
     ok(b"<one_result_per_user_per_wu>1<" in config and read(new, "config.xml").count(
         b"<one_result_per_user_per_wu>1</one_result_per_user_per_wu>") == 1,
-       "restore: one_result_per_user_per_wu stays")
+       "restore: one_result_per_user_per_wu is that of the backed-up project")
     ok(handed_out and {n: read(new, "download", n)
                        for n in os.listdir(os.path.join(new, "download"))} == handed_out
        and os.path.exists(os.path.join(new, "html", "project", "project.inc")),
-       "restore: the files that hosts download of a version, and the project's page",
+       "restore: restores the app version's files in download/, and the project's page",
        handed_out.keys())
     ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new)
        and not os.path.exists(os.path.join(new, "bin", "texcell_compare"))
        and "compare with %s: config.xml, bin/texcell_compare, bin/texcell_assimilate;" %
        saved in r.stdout,
-       "restore: a script that the admin changed; a note if it names another folder", r.stdout)
+       "restore: restores a script that the admin changed; a note lists files to compare", r.stdout)
     with contextlib.closing(sqlite3.connect(os.path.join(new, "texcell", "dataset.sqlite"))) as db:
         failed = [row[0]
                   for row in db.execute("SELECT name FROM failed WHERE wu_id >= 77 ORDER BY wu_id")]
         units = db.execute("SELECT name FROM units").fetchall()
     ok(failed == ["in the log alone"] and units == [("many_0299",)],
-       "restore: the data set with the rows that only its write-ahead log had", failed)
+       "restore: the data set has the rows that only its write-ahead log had", failed)
     r = submit(new, "--status", "many") if deploy(new, version=None).returncode == 0 else None
     ok(read(new, "bin", "texcell_check") == changed % os.fsencode(new),
        "restore: deploy keeps the changed script")
@@ -2605,16 +2628,16 @@ def test_backup(folder):
     write(os.path.join(new, "texcell", "restoring"), "")
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 2 and "has a data set" in r.stderr,
-       "restore: refused if a whole backup was restored except for its last step", r.stderr)
+       "restore: refused if an earlier restore did all but its last step", r.stderr)
     os.unlink(os.path.join(new, "texcell", "submissions.sqlite"))
     r = run([os.path.join(new, "bin", "texcell-backup"), "--restore", saved], env=env)
     ok(r.returncode == 0 and not os.path.exists(os.path.join(new, "texcell", "restoring")) and
        "300 units" in submit(new, "--status", "many").stdout,
-       "restore: killed between two files, the same command continues", r.stdout + r.stderr)
+       "restore: after a kill between two files the same command continues", r.stdout + r.stderr)
     write(os.path.join(tools, "mariadb-dump"), "#!/bin/sh\nexit 2\n", 0o755)
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "2"], env=env)
     ok(r.returncode == 3 and not glob.glob(saved + "2*"),
-       "backup: an error without the database", r.stderr)
+       "backup: fails and leaves no folder if the database cannot be dumped", r.stderr)
 
 
 def main():

@@ -188,8 +188,9 @@ def swap_rows(a, names, i, j):
 
 
 def column_of(usual):
-    """column(name, index, value, reason): the forgery of a value in an array, `value` or what
-    that makes of the one that is there, in the result of the job `usual` or another."""
+    """Returns column(name, index, value, reason, job, what), which makes a forgery: element `index`
+    of the array `name` becomes `value`, or value(old element) if it is a function. job: the job
+    whose result is forged (default: usual); what: the forgery's description."""
     def column(name, index, value, reason, job=usual, what=None):
         def change(a):
             a[name][index] = value(a[name][index]) if callable(value) else value
@@ -198,7 +199,7 @@ def column_of(usual):
 
 
 def exchange_items(a, table="region_"):
-    """All rows of items 0 and 1, which are of one size, change places."""
+    """Exchanges all rows of items 0 and 1, whose pictures have the same size."""
     column = a[("region" if table == "region_" else "point") + "_item"]
     first, second, rest = column == 0, column == 1, column > 1
     order = np.concatenate([np.nonzero(second)[0], np.nonzero(first)[0], np.nonzero(rest)[0]])

@@ -55,8 +55,8 @@ def windows(levels, grey, offset, radius, square):
 
 
 def is_near(found, want, scale):
-    """Whether a value is close enough: values are stored as multiples of 2^-32, or of 2^-48 of
-    `scale`, the largest possible value."""
+    """Whether `found` equals `want` but for rounding: texcell stores values as multiples of 2^-32,
+    or of 2^-48 of `scale`, the largest possible value."""
     return abs(found - want) <= 2e-9 + 1e-9 * abs(want) + 2.0 ** -46 * scale
 
 
@@ -103,9 +103,9 @@ def test_sliding(levels, names, square):
                     [item("a", [grey])], levels)
 
 
-def for_first_offset(r, of):
-    """The entry of `of` for the offset (1, 0)."""
-    return of[[tuple(o[:2]) for o in r["offsets"]].index((1, 0))]
+def for_first_offset(r, entries):
+    """The one of `entries`, one for each offset of the result r, that belongs to (1, 0)."""
+    return entries[[tuple(o[:2]) for o in r["offsets"]].index((1, 0))]
 
 
 def windows_at(r, name, levels):

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Tests texcell-wu pack, show and export. pack: the samples of every kind of picture file are
-compared with those that PIL, scikit-image or tifffile read; stacks, masks, --split; and which
-input is refused. show and export: a result written by this test, whole and damaged."""
+"""Tests texcell-wu pack, show and export. pack: the samples of every kind of picture file equal
+those that PIL, scikit-image or tifffile read; stacks, masks and --split; refused input. show and
+export are tested with a result that this test writes, whole and damaged."""
 import csv
 import gzip
 import hashlib
@@ -64,8 +64,8 @@ def members(out, names):
 
 
 def item_samples(out, index=0, key=None):
-    """The samples of an item: an image [h, w]; of a stack or a picture in strips, all its members
-    joined."""
+    """The samples of an item: [h, w] of an image; the joined samples of all members of a stack, or
+    of a picture that is stored in strips."""
     item = job_of(out)["items"][index]
     if key is None:
         key = "image" if "image" in item else "stack"
@@ -75,7 +75,7 @@ def item_samples(out, index=0, key=None):
     return (np.stack if "stack" in item else np.concatenate)(members(out, names))
 
 
-# A part of the note about a palette that is not grey, or not in order.
+# A part of pack's note about a palette whose colours are not grey, or not in ascending order.
 PALETTE_NOTE = "the colours that it shows are taken"
 
 
@@ -641,7 +641,7 @@ def test_channels():
     r = wu("analyse", "--analysis", "cellcount", "--channel", 2, "-o", path("no_channel"),
            save_all("grey", {"g8.png": GREY}) + "/g8.png")
     ok(r.returncode == 2 and "g8.png: is grey, but --channel is for colours" in r.stderr,
-       "analyse prints why no input is left", r.stderr)
+       "analyse states the reason if no input is left", r.stderr)
     for c, name in enumerate(("red", "green", "blue", None)):
         one = np.where(np.arange(3) == c, COLOUR,
                        COLOUR // 20 if c == 0 else 0).astype(np.uint8) if name else COLOUR
@@ -652,7 +652,7 @@ def test_channels():
             ok(r.returncode == 0 and
                (("has only %s" % name) in r.stderr and ("--channel %s uses" % name) in r.stderr
                 if name else "has only" not in r.stderr),
-               "colour pictures that are %s alone (None: all colours), pages: %d" %
+               "pack --channel %s of colour pictures (None: without --channel), pages: %d" %
                (name, len(stack)), r.stderr)
     Image.fromarray(COLOUR[:, :, 0]).save(path("silent.tif"), save_all=True,
                                           append_images=[Image.fromarray(COLOUR[:, :, i])
@@ -973,7 +973,7 @@ def test_sizes():
         oblong = not stack_note and expected is not None and expected[0] != expected[1]
         ok((stack_note or oblong) == ("note" in r.stderr) and
            oblong == ("wide, as the file says" in r.stderr),
-           name + ": a note for stacks and pixels that are not square", r.stderr)
+           name + ": a note only for stacks and pixels that are not square", r.stderr)
     r = pack(out, imagej("s.tif", stack, "ZYX", (5, 4), unit="micron"))
     ok("not how far slices are apart" in r.stderr and "0.25, 0.2 micrometres (y, x)" in r.stderr,
        "a stack without the distance of its slices", r.stderr)
@@ -1303,7 +1303,7 @@ def test_names():
        "a folder of pictures, of which hidden files are ignored", r.stderr)
     names = [i["name"] for i in job_of(out)["items"]]
     ok(names == ["a_b_1_", "b9", "b010", "b10", "c.v2", "x" * 128, "__", "g8", "b9_2"],
-       "items' names are safe and unique, in natural order", names)
+       "items' names are unique, have only safe characters, and are in natural order", names)
     ok(all(i["image"] == "images/%s.png" % i["name"] for i in job_of(out)["items"]),
        "members are named after items")
 
@@ -1325,13 +1325,13 @@ def test_about():
     ok(r.returncode == 0 and job_of(out)["about"] == text, "--about", r.stderr)
     r = run([TEXCELL, "run", out, "-o", result, "--device", "cpu"])
     ok("texcell: about this work: " + text in r.stderr,
-       "run prints what the work is for", r.stderr)
+       "run prints the text of --about", r.stderr)
     ok(all("\nabout      " + text + "\n" in run([TEXCELL_WU, "show", f]).stdout
-           for f in (out, result)), "show prints what the work is for", r.stderr)
+           for f in (out, result)), "show prints the text of --about", r.stderr)
     r = run([TEXCELL_WU, "report", result, "--images", out, "-o", page])
     with open(page, encoding="utf-8") as f:
         ok("<p>Zählt &lt;b&gt;Zellen&lt;/b&gt; in Tropfen. Danke!</p>" in f.read(),
-           "the page contains what the work is for, as escaped text", r.stderr)
+           "the page contains the text of --about, escaped", r.stderr)
     for wrong in ("", "x" * 501, "a\nb", "\x1b[2J", os.fsdecode(b"\xff\xfe")):
         r = pack(out, "--about", wrong, path("about/p.png"))
         ok(r.returncode == 1 and "--about" in r.stderr, "--about %.10r is refused" % wrong,
@@ -1346,7 +1346,7 @@ def test_about():
                 z.writestr(name, json.dumps(bad) if name == "job.json" else members.read(name))
         r = run([TEXCELL_WU, "show", path("bad_about.zip")])
         ok(r.returncode == 2 and "job.json: about: must" in r.stderr,
-           "a unit about %.10r is refused" % (wrong,), r.stderr)
+           "a work unit whose `about` is %.10r is refused" % (wrong,), r.stderr)
 
 
 def test_sources():
@@ -1369,7 +1369,8 @@ def test_sources():
     r, items = packed(path("study/healthy"), path("study/sick/"))
     ok(items == [("p_2_2", "study/healthy/p 2.png"), ("p_2", "study/healthy/p_2.png"),
                  ("p_2_3", "study/sick/p_2.png")],
-       "sources; the file whose name is safe keeps it", str(items) + r.stderr)
+       "the unit records each item's source, and an item whose file name is safe has that name",
+       str(items) + r.stderr)
     ok("healthy/p 2.png: is called p_2_2 in the tables\n" in r.stderr and
        "sick/p_2.png: is called p_2_3 in the tables\n" in r.stderr
        and "healthy/p_2.png" not in r.stderr and
@@ -1415,7 +1416,7 @@ def test_sources():
                                                         "sick/deep/y.png")], "--recursive",
        str(items) + r.stderr)
     ok("sick: left out: notes.txt\n" in r.stderr and "deep: left out: around (links " in r.stderr,
-       "--recursive does not follow a link in a circle", r.stderr)
+       "--recursive does not follow a link to a folder above it", r.stderr)
     r, items = packed("--recursive", "--stack", study)
     ok(items == [("healthy", "study/healthy"), ("sick", "study/sick"),
                  ("deep", "study/sick/deep")] and
@@ -1477,7 +1478,7 @@ def test_sources():
     os.remove(path("study/found/mine.png"))
     r, items = packed("--recursive", study)
     ok(r.returncode == 0 and not any("found" in s for _, s in items),
-       "nor pictures of an export in a subfolder", r.stderr)
+       "pictures of an export in a subfolder are no input", r.stderr)
     r, items = packed(path("study/found"))
     ok([n for n, _ in items] == ["labels_x", "labels_y"],
        "pictures of an export are input where the given folder has no others", r.stderr)
@@ -1502,10 +1503,10 @@ def test_scripts():
     expected = {"".join(map(safe_character, unicodedata.normalize("NFC", b)))
                 for b in bases} | {"клетка_1_2"}
     files = {f[7:-4] for f in os.listdir(out) if f.endswith(".png")}
-    ok(files == expected, "names of any script: files",
+    ok(files == expected, "names in any script: the names of the exported files",
        "%a\n%a" % (sorted(files), sorted(expected)))
     printed = set(re.findall(r"texcell: (\S+): done", messages))
-    ok(printed == expected, "names of any script: lines", "%a\n%a" %
+    ok(printed == expected, "names in any script: the names in the printed lines", "%a\n%a" %
        (sorted(printed), sorted(expected)))
     with zipfile.ZipFile(unit) as z:
         ok(all(n.isascii() for n in z.namelist()), "the archive's names are ASCII", z.namelist())
@@ -1712,7 +1713,8 @@ def test_stacks():
     ok(item["name"] == "zstack" and item["spacing"] == [0.29, 0.065, 0.065],
        "a stack has its folder's name and the spacing",
        item)
-    ok("0.29," in zipfile.ZipFile(out).read("job.json").decode(), "0.29 is written as 0.29")
+    ok("0.29," in zipfile.ZipFile(out).read("job.json").decode(),
+       "a spacing of 0.29 is stored as 0.29, without rounding error")
     ok(np.array_equal(item_samples(out), expected), "slices are in natural order")
     r = pack(out, folder)
     ok(r.returncode == 0 and [i["name"] for i in job_of(out)["items"]] ==
@@ -1951,7 +1953,7 @@ def test_output():
     env = dict(os.environ, TZ="Asia/Tokyo", LC_ALL="C")
     r = pack(path("det/two.zip"), *args, env=env)
     ok(r.returncode == 0 and open(path("det/two.zip"), "rb").read() == first,
-       "packed twice: the same bytes", r.stderr)
+       "packing twice gives the same bytes", r.stderr)
     single_members = {}
     for name in ("g8.png", "three.tif", "c8.png"):
         pack(path("alone.zip"), path(name))
@@ -1967,7 +1969,7 @@ def test_output():
         ok(z.infolist()[0].filename == "job.json" and z.testzip() is None
            and all(i.date_time == (1980, 1, 1, 0, 0, 0) for i in z.infolist())
            and all(i.compress_type == zipfile.ZIP_STORED for i in z.infolist()[1:]),
-           "a sound archive: job.json first, PNG stored, no clock")
+           "the archive begins with job.json, stores PNG files uncompressed and records no time")
     ok(sorted(os.listdir(path("det"))) == ["one.zip", "two.zip"], "pack leaves no other file",
        os.listdir(path("det")))
 
@@ -1975,13 +1977,15 @@ def test_output():
         f.write(first[:60])
     r = pack(out, path("text.png"))
     ok(r.returncode == 2 and open(out, "rb").read() == first[:60],
-       "a failure leaves the old output", r.stderr)
+       "if pack fails, the existing output stays", r.stderr)
     r = pack(out, path("cut.png"))
     ok(r.returncode == 2 and open(out, "rb").read() == first[:60] and
        len(os.listdir(path("det"))) == 2,
-       "a failure while pixels are read leaves the old output and nothing new", r.stderr)
+       "if pack fails while it reads pixels, the existing output stays and no other file is left",
+       r.stderr)
     r = pack(out, *args)
-    ok(r.returncode == 0 and open(out, "rb").read() == first, "an old output is replaced", r.stderr)
+    ok(r.returncode == 0 and open(out, "rb").read() == first, "an existing output is replaced",
+       r.stderr)
 
     shutil.copy(path("g8.png"), path("precious.png"))
     os.makedirs(path("links"), exist_ok=True)
@@ -2309,7 +2313,7 @@ def test_show_export():
     wu("export", "--pictures", result, "-o", folder)
     ok(all(hashlib.sha256(open(os.path.join(folder, n), "rb").read()).digest() == d
            for n, d in first_digests.items()),
-       "exported twice: the same bytes")
+       "exporting twice gives the same bytes")
 
     r = wu("export", result, "-o", overlay_folder, "--images", path("stack.zip"))
     ok(r.returncode == 2 and "not the work unit" in r.stderr,

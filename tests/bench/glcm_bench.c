@@ -223,26 +223,32 @@ static void time_checkpoints(const bench *b, const void *state, double run_secon
            1e3 * values[CHECKPOINTS - 1], 100 * middle / 60, 100 * middle / run_seconds);
 }
 
-/* The series of all rounds: nanoseconds per matrix, and the speed-up by threads. */
+/* The figures of all rounds: nanoseconds per matrix, and the speed-up by two threads. */
 typedef struct measured {
-    series all, accumulators, features, statistics, both, wall, both_wall, speedup;
+    series all, accumulators, features,
+        statistics;         /* processor time of one thread, and its parts */
+    series both;            /* processor time of two threads */
+    series wall, both_wall; /* wall time of one thread, of two threads */
+    series speedup;         /* wall time of one thread / of two threads */
 } measured;
 
+/* Makes four runs: accumulators alone, also with features, everything, and everything with two
+ * threads. Adds their figures to m. state, other: memory for a state each. */
 static void do_round(bench *b, measured *m, void *state, void *other)
 {
-    const seconds slides = run(b, &glcm_cpu_accumulators, 1, other);
+    const seconds accumulators = run(b, &glcm_cpu_accumulators, 1, other);
     const seconds features = run(b, &glcm_cpu_features, 1, other);
     const seconds one = run(b, &glcm_cpu, 1, state);
     const seconds two = run(b, &glcm_cpu, 2, other);
     double each;
 
     if (memcmp(state, other, b->work.plan.state_bytes) != 0)
-        die("two threads have computed something else than one");
+        die("two threads have computed another state than one thread");
     b->matrices = count_matrices(b, state);
     each = 1e9 / (double)b->matrices;
     add(&m->all, one.cpu * each);
-    add(&m->accumulators, slides.cpu * each);
-    add(&m->features, (features.cpu - slides.cpu) * each);
+    add(&m->accumulators, accumulators.cpu * each);
+    add(&m->features, (features.cpu - accumulators.cpu) * each);
     add(&m->statistics, (one.cpu - features.cpu) * each);
     add(&m->both, two.cpu * each);
     add(&m->wall, one.wall * each);
@@ -267,7 +273,7 @@ static void compare(bench *b, size_t rounds, void *state, void *other)
     print_series("two threads: processor time", &m->both, number, unit);
     wall = print_series("one thread: wall time", &m->wall, number, unit);
     print_series("two threads: wall time", &m->both_wall, number, unit);
-    print_series("two threads: wall time of one, divided", &m->speedup, ratio,
+    print_series("wall time of one thread / of two threads", &m->speedup, ratio,
                  "(neighbouring runs)");
     printf("shares of the medians: accumulators %.0f%%, features %.0f%%, statistics %.0f%%\n",
            100 * parts[0] / all, 100 * parts[1] / all, 100 * parts[2] / all);

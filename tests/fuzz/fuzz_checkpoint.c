@@ -40,8 +40,8 @@ static void mend_checkpoint(uint8_t *c, size_t n)
     put_crc(c + 76, c, 76);
 }
 
-/* Returns the offset of the record that ends at `end`. mend: whether to correct the CRC of its
- * headers. Sets *good to 0 if there is no record. */
+/* Returns the offset of the spool's record that ends at the offset `end`. mend: whether to correct
+ * the CRC of the record's headers. Sets *good to 0 if there is no record. */
 static size_t record_before(uint8_t *s, size_t end, int mend, int *good)
 {
     uint64_t bytes;
@@ -75,7 +75,7 @@ static void check_message(const tc_err *err, const char *path)
         fuzz_wrong();
 }
 
-/* Writes the checkpoint that was read: reading it again must give the same. */
+/* Writes the checkpoint that was read, and checks that reading it again gives the same. */
 static void write_again(const checkpoint *c, const void *state)
 {
     checkpoint found;
@@ -98,8 +98,8 @@ static tc_status count(void *user, const void *data, size_t n, tc_err *err)
     return TC_OK;
 }
 
-/* Appends an output that was read: reading it again must give the same. Only the number of bytes is
- * compared for compressed arrays. */
+/* Appends an output that was read, and checks that reading it again gives the same. Of compressed
+ * arrays only the number of bytes is compared. */
 static void append_again(spool *s, wu_output *out, size_t index, size_t end)
 {
     wu_output again;

@@ -26,7 +26,7 @@ static char page[64];
 static _Alignas(16) char memory[ROOM];
 static uint32_t sizes[ROOM / STEP]; /* [i]: size of the piece at byte i * STEP */
 /* taken: bytes of the array that are used up; pieces: number of pieces in use; kept, kept_pieces:
- * their values after the last input, as SQLite keeps some memory. */
+ * the values of taken and pieces after the last input, as SQLite keeps some memory. */
 static size_t taken, pieces, kept, kept_pieces;
 
 static uint32_t *size_of(const void *piece)

@@ -20,8 +20,8 @@ size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 enum { DEPTH = 6, PLACES = 1 << 14, TRIES = 200 };
 
-/* COUNT: no call fails; FAIL_NEW: the first call at a new place fails; FAIL_AT: the call with
- * number fail_at fails. */
+/* COUNT: calls are only counted, and none fails; FAIL_NEW: the first call at a new place fails;
+ * FAIL_AT: the call with number fail_at fails. */
 static enum { COUNT, FAIL_NEW, FAIL_AT } mode;
 static bool may_fail, failed, has_new;
 static size_t calls, fail_at, failed_at;
@@ -97,7 +97,7 @@ static bool fails(const void *frame, int why)
     return chosen;
 }
 
-/* Runs an input; returns whether more memory is in use afterwards. */
+/* Runs an input; returns whether more memory is in use after the run than before. */
 static bool grows(const uint8_t *data, size_t size, void (*run)(const uint8_t *, size_t))
 {
     const size_t before = __sanitizer_get_current_allocated_bytes != NULL

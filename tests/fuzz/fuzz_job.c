@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Larger items are valid, but would take the time of thousands of inputs. */
 #define LARGEST ((uint64_t)1 << 16)
 
-/* An error message must be one printable line that begins with the file. */
+/* Checks that an error message is one printable line that begins with the file's name. */
 static void check_message(const char *path, const tc_err *err)
 {
     if (strncmp(err->message, path, strlen(path)) != 0 &&

@@ -83,8 +83,8 @@ static void mend_png(uint8_t *data, size_t size)
     }
 }
 
-/* Decompresses a member into `to` (MEMBER_MAX + GROWTH bytes); returns its size, or 0 if it cannot
- * be decompressed. */
+/* Decompresses a member into `to` (MEMBER_MAX + GROWTH bytes); returns the number of bytes written,
+ * or 0 if the member cannot be decompressed. */
 static size_t unpacked(const wu_archive *a, size_t index, uint8_t *to)
 {
     wu_unzip *z = NULL;
@@ -194,7 +194,7 @@ static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random
     return head + rows * row;
 }
 
-/* Changes a member: as JSON, array or PNG, depending on its name, or its bytes. */
+/* Changes a member: its JSON, array or PNG, depending on its name, or single bytes. */
 static size_t mutate_member(const char *name, uint8_t *data, size_t n, unsigned random)
 {
     const size_t head = n > 10 && ends_with(name, ".npy") ? 10u + data[8] + 256u * data[9] : n;
@@ -212,7 +212,7 @@ static size_t mutate_member(const char *name, uint8_t *data, size_t n, unsigned 
     return n;
 }
 
-/* The output. full: whether it did not fit. */
+/* The output. full: whether some bytes did not fit. */
 typedef struct bytes {
     uint8_t *p;
     size_t n, room;

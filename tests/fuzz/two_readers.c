@@ -25,10 +25,10 @@
     } while (0)
 
 enum {
-    MAX = 64,      /* members of an archive */
+    MAX = 64,      /* largest number of members of an archive */
     LOCAL = 30,    /* bytes of a local header, without the name */
-    ENTRY = 46,    /* bytes of a directory entry, without the name */
-    END = 22,      /* bytes of an end record */
+    ENTRY = 46,    /* bytes of an entry of the central directory, without the name */
+    END = 22,      /* bytes of an end record, without the comment */
     ROOM = 1 << 20 /* bytes of the largest archive */
 };
 
@@ -37,23 +37,31 @@ typedef struct bytes {
     size_t n;
 } bytes;
 
+/* A member; serialise() writes its parts in the order of a ZIP file. */
 typedef struct member {
-    unsigned char local[LOCAL], entry[ENTRY];
-    bytes local_name, name, local_extra, extra, comment, data, gap;
+    unsigned char local[LOCAL], entry[ENTRY]; /* the local header; the directory entry */
+    bytes local_name, name;   /* the name after the local header; after the directory entry */
+    bytes local_extra, extra; /* the extra field of the local header; of the directory entry */
+    bytes comment, data;
+    bytes gap;  /* bytes before the local header */
     long shift; /* added to the offset that the directory entry gives */
 } member;
 
 typedef struct archive {
     size_t n, order[MAX], n_order; /* order: indices of the members in the directory's order */
     member m[MAX];
-    bytes before_list, before_end, comment, behind;
+    bytes before_list; /* bytes between the last member and the central directory */
+    bytes before_end;  /* bytes between the central directory and the end record */
+    bytes comment;     /* the archive's comment */
+    bytes behind;      /* bytes after the comment */
     unsigned char end[END];
     long end_shift[3]; /* added to the end record's count, size and offset */
-    int zip64;         /* ZIP64 records: 0: none; 1: right; 2 and more: wrong in some way */
+    int zip64;         /* ZIP64 records: 0: none; 1: right; 2 to 7: each with another error */
 } archive;
 
-static uint64_t state;
+static uint64_t state; /* the random generator's state, never 0 */
 
+/* Returns a random number below n (xorshift64). */
 static unsigned rnd(unsigned n)
 {
     state ^= state << 13;
@@ -62,6 +70,7 @@ static unsigned rnd(unsigned n)
     return (unsigned)(state >> 11) % n;
 }
 
+/* Returns the little-endian number of n bytes at p. */
 static unsigned get(const unsigned char *p, unsigned n)
 {
     unsigned v = 0;
@@ -70,6 +79,7 @@ static unsigned get(const unsigned char *p, unsigned n)
     return v;
 }
 
+/* Writes v as a little-endian number of n bytes to p. */
 static void set(unsigned char *p, uint64_t v, unsigned n)
 {
     for (; n > 0; n--, v >>= 8)
@@ -93,6 +103,8 @@ static void replace(bytes *b, const void *p, size_t n)
 
 /* --- reading and writing --------------------------------------------------------------------- */
 
+/* Splits a file that texcell wrote into its parts: it has no extra fields, comments or gaps. The
+ * archive has copies, which release() frees. */
 static archive parse(const bytes *file)
 {
     archive a = { 0 };
@@ -137,6 +149,9 @@ static void add(bytes *out, const void *p, size_t n)
     out->n += n;
 }
 
+/* Appends the ZIP64 end record and its locator. begin, size: offset and length of the central
+ * directory. a->zip64 from 2 on selects an error: 2: the count, 3: the size, 4: the offset, 5: the
+ * locator's offset, 6 and 7: a gap before or after the locator. */
 static void add_zip64(const archive *a, bytes *out, size_t begin, size_t size)
 {
     unsigned char record[56] = "PK\6\6", locator[20] = "PK\6\7";
@@ -156,6 +171,7 @@ static void add_zip64(const archive *a, bytes *out, size_t begin, size_t size)
     add(out, "gap", a->zip64 == 7 ? 3 : 0);
 }
 
+/* Replaces the bytes in `out` by the archive as a file. */
 static void serialise(const archive *a, bytes *out)
 {
     size_t at[MAX];
@@ -210,10 +226,12 @@ static unsigned value(unsigned old)
     }
 }
 
+/* Changes a random field that both headers of a member have. where: 0: in the local header, 1: in
+ * the directory entry, 2: in both, to the same value. */
 static void change_field(member *m, unsigned where)
 {
     static const struct {
-        unsigned local, size;
+        unsigned local, size; /* offset in the local header, 2 less than in the entry; bytes */
     } fields[] = { { 4, 2 },  { 6, 2 },  { 8, 2 },  { 10, 2 }, { 12, 2 },
                    { 14, 4 }, { 18, 4 }, { 22, 4 }, { 26, 2 }, { 28, 2 } };
     const unsigned f = rnd(sizeof fields / sizeof *fields), at = fields[f].local,
@@ -225,7 +243,8 @@ static void change_field(member *m, unsigned where)
         set(m->entry + at + 2, new, size);
 }
 
-/* Appends bytes that a reader should ignore: noise, or records that it may search for. */
+/* Replaces *b by bytes that a reader should ignore: noise, or a copy of the file's end record, of
+ * its central directory with the end record, or a ZIP64 locator, which a reader may search for. */
 static void insert_ignored(bytes *b, const bytes *file)
 {
     unsigned char some[300];
@@ -287,7 +306,7 @@ static void repack(member *m)
     (void)deflate(&z, how == 3 ? Z_SYNC_FLUSH : Z_FINISH); /* how 3: without a last block */
     size_t made = z.total_out;
     deflateEnd(&z);
-    if (how == 4)
+    if (how == 4) /* how 4: with bytes after the last block */
         memcpy(out + made, "hidden", 6), made += 6;
     replace(&m->data, out, made);
     for (int i = 0; i < 2; i++) {
@@ -300,6 +319,7 @@ static void repack(member *m)
     free(out);
 }
 
+/* Makes one random change of the archive's structure. file: the unchanged archive. */
 static void change(archive *a, const bytes *file)
 {
     member *const m = &a->m[rnd((unsigned)a->n)];
@@ -374,6 +394,8 @@ static bytes read_file(const char *path)
     return b;
 }
 
+/* Copies the accepted archive `from` to I.npz in the folder, and what texcell reads from it to
+ * I.copy.npz. */
 static void keep(const char *folder, unsigned long i, const char *from)
 {
     char path[512], copied[512];

@@ -1,18 +1,19 @@
 /*
- * An OpenCL library for tests: it passes calls on to a real OpenCL library (one in the process
- * already, as Oclgrind, otherwise the system's), makes calls fail on demand, and reports other
- * properties of devices. The program loads it if TEXCELL_OPENCL_LIBRARY names it. Environment
- * variables:
+ * An OpenCL library for tests: it passes calls on to a real OpenCL library (the one that is already
+ * in the process, such as Oclgrind, otherwise the system's), makes calls fail on demand, and
+ * reports changed properties of devices. The program loads it if TEXCELL_OPENCL_LIBRARY names it.
+ * Environment variables:
  *
  *   TEXCELL_TEST_CL_FAIL=N     the N-th call that can fail, from 1, fails
  *   TEXCELL_TEST_CL_FAIL=N+    that call and every later one fail, as if the device had been lost
  *   TEXCELL_TEST_CL_FAIL_AT=PLACE:N[+]  the N-th call from a place in the code fails (places.h)
- *   TEXCELL_TEST_CL_ERROR=N    calls fail with the error -N, instead of the one named below
+ *   TEXCELL_TEST_CL_ERROR=N    calls fail with the error -N, instead of the errors named below
  *   TEXCELL_TEST_CL_COUNT=FILE gets the number of calls, and of objects that were made and not
  *                              released; rewritten at each call, as the process may be killed
  *   TEXCELL_TEST_CL_PLACES=FILE gets, at exit, the places of calls that can fail, and the number of
- *                              calls of each
- *   TEXCELL_TEST_CL_MEMORY=N   devices report at most 2 N bytes of memory: the program uses half
+ *                              calls from each
+ *   TEXCELL_TEST_CL_MEMORY=N   devices report at most 2 N bytes of memory, of which the program
+ *                              uses half
  *   TEXCELL_TEST_CL_CALL_MS=N  each call that can fail takes N ms longer
  *   TEXCELL_TEST_CL_GPU=1      devices report that they are GPUs
  *   TEXCELL_TEST_CL_ROUNDS=1   devices report correctly rounded division, which Oclgrind has but
@@ -56,7 +57,7 @@ static struct {
     cl_int(CL_API_CALL *release_kernel)(cl_kernel);
     cl_int(CL_API_CALL *memory_info)(cl_mem, cl_mem_info, size_t, void *, size_t *);
     unsigned long long group, local, buffer; /* limits to report; 0: the device's own */
-    char flip[64];                           /* name of the kernel that gets a bit wrong, or "" */
+    char flip[64];                           /* kernel in whose output a bit is flipped, or "" */
     unsigned long long random;               /* state of next_random */
     int launched_file;                       /* file descriptor; -1: none */
     bool forever;                            /* the call fail_at and all later ones fail */
@@ -173,7 +174,7 @@ static struct {
     cl_mem memory[MOST_ARGS];
 } kernels[MOST_KERNELS];
 
-/* Returns the index of a kernel; with NULL that of a free entry. */
+/* Returns the index of a kernel in `kernels`, or of a free entry if handle is NULL. */
 static size_t place_of(cl_kernel handle)
 {
     size_t i = 0;
@@ -205,7 +206,7 @@ static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
     return hooks.release_kernel(kernel);
 }
 
-/* Returns the size of a buffer; 0 if it is none. */
+/* Returns the size of a buffer in bytes, or 0 if `memory` is NULL or not a buffer. */
 static size_t bytes_of(cl_mem memory)
 {
     size_t bytes = 0;

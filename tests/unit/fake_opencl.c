@@ -1,4 +1,5 @@
-/* A fake OpenCL for unit tests: it computes nothing, and any call can be made to fail. */
+/* A fake OpenCL for unit tests: it computes nothing, and any call can be made to fail. The global
+ * `fake` (fake_opencl.h) has its settings and its counts of calls and objects. */
 #include "fake_opencl.h"
 
 #include <stdio.h>
@@ -38,10 +39,13 @@ static bool must_fail(void)
 {
     return ++fake.calls == fake.fail_at;
 }
+/* Counts a call, and returns the error `code` from it if it must fail. */
 #define MAY_FAIL(code) \
     if (must_fail())   \
     return code
 
+/* Answers a query of a property as OpenCL does: copies from_size bytes to `value`, which has `size`
+ * bytes, and sets *length to from_size; either pointer may be NULL. */
 static cl_int answer(const void *from, size_t from_size, size_t size, void *value, size_t *length)
 {
     if (length != NULL)
@@ -235,10 +239,10 @@ static cl_int CL_API_CALL build(cl_program program, cl_uint n, const cl_device_i
                                 const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
                                 void *data)
 {
-    const bool again = *(const unsigned char *)program == 1;
+    const bool from_binary = *(const unsigned char *)program == 1;
     (void)n, (void)devices, (void)notify, (void)data;
     MAY_FAIL(CL_BUILD_PROGRAM_FAILURE);
-    if (again)
+    if (from_binary)
         return fake.binary_fails ? CL_INVALID_BINARY : CL_SUCCESS;
     usleep(fake.build_ms * 1000);
     snprintf(fake.build_options, sizeof fake.build_options, "%s", options);
@@ -348,7 +352,7 @@ static cl_int CL_API_CALL wait_events(cl_uint n, const cl_event *events)
     return CL_SUCCESS;
 }
 
-/* The event is complete at the third call. */
+/* The event is running in the first two calls; then its state is fake.event_state. */
 static cl_int CL_API_CALL event_info(cl_event of, cl_event_info what, size_t size, void *value,
                                      size_t *length)
 {

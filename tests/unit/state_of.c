@@ -122,7 +122,8 @@ static tc_status begin_at_end(run *r, double *seconds, tc_err *err)
 static tc_status work(run *r, unsigned long steps, const char *path, tc_err *err)
 {
     double seconds = 0;
-    unsigned long more = 0; /* additional steps in a turn after one that made no progress */
+    unsigned long more =
+        0; /* added to STEPS: the number of turns without progress before this one */
     tc_status status = r->analysis->plan(r->params, r->work.item, &r->work.plan, err);
     FILE *out;
 

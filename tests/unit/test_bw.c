@@ -359,8 +359,8 @@ static void task_leaves_for_a_while(void)
     bw_temporary_exit("the device\nis busy");
 }
 
-/* Each temporary exit adds a character to the file "waits". After the first one the task waits for
- * an hour, the second one also notifies the user, and after 24 it waits for a day. */
+/* Each temporary exit adds a character to the file "waits". After the first exit the task waits for
+ * an hour, the second exit also notifies the user, and after 24 exits the task waits for a day. */
 static void task_leaves_again(void)
 {
     write_text("waits", "x");

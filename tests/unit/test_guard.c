@@ -39,7 +39,8 @@ static tc_background beside;
 static bool was_held; /* whether background threads were held during the last call() */
 static double took;   /* seconds of the last call(): more than requested on a busy machine */
 
-/* Makes a call of this many seconds. Returns the share of the time that this thread computed. */
+/* Simulates a driver call of `seconds`; is_work: a wait for a launch. Returns the share of that
+ * time in which this thread computed. */
 static double call(double seconds, bool is_work)
 {
     const double start = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -72,10 +73,10 @@ static void test_long_calls(void **unused)
     assert_true(call(1, false) < 0.3);
     assert_in_range(asked, 5, (uintmax_t)(20 * took));
     assert_true(was_held); /* background threads are suspended, too */
-    call(0.5, true);       /* the wait for a launch does not ask */
+    call(0.5, true);       /* while the program waits for a launch the guard does not ask ... */
     assert_int_equal(asked, 0);
     tc_guard_listen(ask, &beside, 50);
-    call(0.5, true); /* unless it takes longer than the limit */
+    call(0.5, true); /* ... unless the wait is longer than the limit, here 50 ms */
     assert_in_range(asked, 2, (uintmax_t)(18 * took));
     tc_guard_down();
     assert_int_equal(beside.pauses, 0);
