@@ -48,7 +48,7 @@ def output_of(*argv):
 
 
 def library(name):
-    """Version, package URL and licence file of a library that libraries.sh built from Debian's
+    """(version, package URL, licence file) of a library that libraries.sh built from Debian's
     sources."""
     folder = next(SOURCES.glob(name + "-*/"))
     version = re.match(r"\S+ \((.*?)\)", (folder / "debian" / "changelog").read_text()).group(1)
@@ -59,7 +59,7 @@ def library(name):
 
 
 def runtime(name):
-    """Version, package URL and licence file of software that a compiler links in."""
+    """(version, package URL, licence file) of software that a compiler links in."""
     zig = ROOT / "build" / "zig"
     if name == "ziglang":
         version = re.search(r"-(.*)\.dist-info",
@@ -108,8 +108,8 @@ def spdx(archive, parts):
 
 
 def texts(build, manuals):
-    """{name in the archive: file} of licence and documents; manuals: with manual pages and shell
-    completion."""
+    """{name in the archive: file} of licence and documents. manuals: whether manual pages and shell
+    completion are included."""
     files = {n: ROOT / n for n in ("LICENSE", "CITATION.cff", "workunits/FORMAT.md")}
     for p in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*")]:
         if p.suffix in (".md", ".png", ".jpg", ".webp", ".ipynb"):

@@ -62,7 +62,7 @@ compile() {
 exec 9> build/sources.lock
 flock 9
 fetching=
-trap '[ -z "$fetching" ] || exit 75' EXIT        # a failed download is no failure of the build
+trap '[ -z "$fetching" ] || exit 75' EXIT        # tells a failed download from a failed build
 [ -d "$(echo "$sources"/libdeflate-*/)" ] || { rm -rf "$sources.new"; fetching=yes; fetch; fetching=; }
 flock -u 9
 mkdir -p "$prefix/include"

@@ -279,7 +279,9 @@ def test_micrometres():
                      a["region_bbox"][:, 3] * x, a["region_centroid"][:, 0] * y,
                      a["region_centroid"][:, 1] * x], axis=1)
     ok(np.isfinite(want).any() and np.isnan(want).any() and
-       np.array_equal(got, want, equal_nan=True), "micrometres", "%s\n%s" % (got, want))
+       np.array_equal(got, want, equal_nan=True),
+       "columns in micrometres have values only for items with a pixel size",
+       "%s\n%s" % (got, want))
 
 
 def check_content(db, name, checked):
@@ -345,7 +347,8 @@ def collide(q):
     ok(r.returncode == 0 and len(rows) == 2 and rows[0][0] + "-" + sha256 == rows[1][0] and
        rows[1][1] == sha256
        and query(q.db, "SELECT count(DISTINCT unit) FROM items") == [(2,)],
-       "script: two units with the same CRC and size are stored once each", rows)
+       "script: two units with the same CRC and size but other SHA-256 are both stored, once each",
+       rows)
 
 
 def test_unknown_analysis():
@@ -711,7 +714,8 @@ def test_bad(names):
         r = assimilate("--db", path("a.sqlite"), path("hurt.npz"))
         if r.returncode not in (0, 2):
             wrong.append("%s: %d %s" % (name, r.returncode, r.stderr))
-    ok(not wrong, "results damaged in 60 ways", "\n".join(wrong[:3]))
+    ok(not wrong,
+       "results damaged in 60 ways are stored or refused, without a crash", "\n".join(wrong[:3]))
     ok(dump("a.sqlite") == original and sorted(os.listdir(path("a.sqlite.files"))) == files,
        "refused results leave no row and no file")
     for args in ([], ["--db"], ["--db", ""], ["--db", path("u.sqlite")], ["x.npz"],
@@ -817,10 +821,11 @@ def test_script_good(p, names):
            r.stdout + r.stderr)
         rows = query(p.db, "SELECT wu_id, result, checked FROM units WHERE name = ?", name)
         ok(rows == [(100 + i, name + "_1_r12345_0", "workunit" if name == "votes" else "result")],
-           "script: a unit's names, and that it was checked", rows)
+           "script: the data set has the unit's names, and how it was checked", rows)
     original = dump(p.db)
     r = p.call(100, p.upload(path(names[0] + ".npz"), names[0] + "_1_r12345_0"))
-    ok(r.returncode == 0 and dump(p.db) == original, "script: the same result once more", r.stderr)
+    ok(r.returncode == 0 and dump(p.db) == original,
+       "script: the same result again changes nothing", r.stderr)
 
 
 def test_log():
@@ -837,11 +842,12 @@ def test_log():
                 {**rows, "item_names": np.array(about["items"]), "item_spacing": None}, about)
         r = q.call(i + 1, q.upload(path("log.npz"), "l%d_0_r1_0" % i))
         if r.returncode != 0 or "stored" not in r.stdout:
-            ok(False, "script: unit %d of many" % i, r.stdout + r.stderr)
+            ok(False, "script: unit %d of many is stored" % i, r.stdout + r.stderr)
             return
         sizes.append(os.path.getsize(path(q.db + "-wal")))
     data = os.path.getsize(path(q.db))
-    ok(max(sizes) < 24 << 20 < data, "script: the write-ahead log stays small",
+    ok(max(sizes) < 24 << 20 < data,
+       "script: the write-ahead log stays below 24 MiB, though the data set is larger",
        "%s of %d" % (sizes, data))
 
 
@@ -905,7 +911,7 @@ def test_script_error(p):
         rows = query(p.db, "SELECT wu_id, name, batch, error_mask, reasons FROM failed "
                      "WHERE name = ?", "unit_%d" % mask)
         ok(r.returncode == 0 and rows == [(300 + mask, "unit_%d" % mask, 7, mask, words)],
-           "script: --error %d" % mask, rows)
+           "script: --error %d is recorded with its reasons" % mask, rows)
     p.call("--error", 18, "unit_16", 316, 7)
     rows = query(p.db, "SELECT error_mask FROM failed WHERE wu_id = 316")
     ok(rows == [(18,)], "script: reported again, the last error mask is stored", rows)
@@ -922,7 +928,8 @@ def test_script_server(p):
     file = p.upload(path("plain.npz"), "plain_0_r1_0")
     missing_file = os.path.join(p.root, "upload/77/plain_0_r1_0")
     r = p.call(1, missing_file)
-    ok(r.returncode == 3 and "cannot be read" in r.stderr, "script: the upload folder is gone",
+    ok(r.returncode == 3 and "cannot be read" in r.stderr,
+       "script: a missing upload folder stops the daemon (exit code 3)",
        "%d %s" % (r.returncode, r.stderr))
     whole = open(path(p.db), "rb").read()
     for content_name, body in (("text", b"not a database" * 100),
@@ -933,7 +940,8 @@ def test_script_server(p):
         r = q.call(1, file)
         ok(r.returncode == 3 and "dataset.sqlite" in r.stderr and open(path(q.db), "rb").read() ==
            body,
-           "script: %s as data set" % content_name, "%d %s" % (r.returncode, r.stderr))
+           "script: %s as data set stops the daemon, and is not changed"
+           % content_name, "%d %s" % (r.returncode, r.stderr))
     q = Project("p_gone", made=False)
     for content_name, state in ((None, "is not there"), (b"", "is empty")):
         if content_name is not None:
@@ -942,7 +950,7 @@ def test_script_server(p):
         ok(all(r.returncode == 3 and "dataset.sqlite: the data set %s: mount" % state in r.stderr
                for r in calls) and
            [os.path.getsize(f) for f in glob.glob(path(q.db))] == [0] * (content_name is not None),
-           "script makes no data set if it " + state, calls)
+           "script stops the daemon, and makes no data set, if the data set " + state, calls)
     r = assimilate("forget", "--db", path(q.db), "plain")
     ok(r.returncode == 3 and "is empty" in r.stderr,
        "forget: an empty file as data set is refused", r.stderr)
@@ -950,7 +958,7 @@ def test_script_server(p):
     ok(r.returncode == 0 and q.call(1, file).returncode == 0 and
        assimilate("create", "--db", path(q.db)).returncode == 0
        and query(q.db, "SELECT name FROM units") == [("plain",)],
-       "create makes a data set, and keeps one that exists",
+       "create makes a data set, and does not change an existing one",
        r.stderr)
     q = Project("p_foreign", made=False)
     with sqlite3.connect(path(q.db)) as c:
@@ -994,7 +1002,8 @@ def test_script_server(p):
         r = q.call(1, q.upload(path(name + ".npz"), name + "_0_r1_0"))
         ok(r.returncode == 3 and query(q.db, "SELECT * FROM units") == [] and
            query(q.db, "SELECT * FROM refused") == [],
-           "script: a file cannot be stored, of a result %s" % kind, "%d %s" %
+           "script: if the file of a result %s cannot be stored, no row is written"
+           % kind, "%d %s" %
            (r.returncode, r.stderr))
     r = q.call(1, file)
     ok(r.returncode == 0,
@@ -1074,7 +1083,8 @@ def test_read_only():
     shutil.copyfile(there, path("of_nobody", "d.sqlite"))
     r = run([ASSIMILATE, "export", "--db", path("of_nobody", "d.sqlite"), "-o",
              path("of_nobody", "t")], preexec_fn=nobody)
-    ok(r.returncode == 0, "its copy is exported", "%d %s" % (r.returncode, r.stderr))
+    ok(r.returncode == 0,
+       "a copy of another user's data set is exported", "%d %s" % (r.returncode, r.stderr))
     os.chmod(folder, 0o755)
 
 
@@ -1150,7 +1160,8 @@ def test_crash(library):
     env = dict(os.environ, LD_PRELOAD=library,
                ASAN_OPTIONS="verify_asan_link_order=0:handle_segv=0", KILL_AT="42")
     r = q.call(5, file, env=dict(env, KILL_SIGNAL=str(int(signal.SIGTERM))))
-    ok(r.returncode == 3 and q.refused() == [], "script: SIGTERM ends it as other programs",
+    ok(r.returncode == 3 and q.refused() == [],
+       "script: SIGTERM ends the process as it ends other programs",
        "%d %s" % (r.returncode, r.stderr))
     r = q.call(5, file, env=dict(env, KILL_SIGNAL=str(int(signal.SIGSEGV))))
     rows = q.refused()
@@ -1184,10 +1195,11 @@ def test_two_at_once(names):
         out = [p.communicate() + (p.returncode,) for p in started]
         if any(code != 0 for _, _, code in out):
             break
-    ok(all(code == 0 for _, _, code in out), "all writers succeed", [o for o in out if o[2] != 0])
+    ok(all(code == 0 for _, _, code in out),
+       "several processes at once: all of them succeed", [o for o in out if o[2] != 0])
     ok(sum("stored" in o[0] for o in out) == len(names) and sum("already" in o[0] for o in out) ==
        len(names),
-       "every unit was stored once", [o[0] for o in out])
+       "several processes at once: every unit is stored once", [o[0] for o in out])
     ok(dump("many.sqlite") == dump("b.sqlite"),
        "the data set is the same as with one writer after another")
     add("reader.sqlite", "count")
@@ -1289,7 +1301,7 @@ def test_export(names):
         pass
     r = assimilate("export", "--db", path("a.sqlite"), "-o", path("out"))
     ok("has 2 files that this export did not write" in r.stderr,
-       "export names what an export that was killed left", r.stderr)
+       "export names the files that a killed export left", r.stderr)
     r = assimilate("export", "--db", path("a.sqlite"), "-o", path("one"), "--only", "items")
     ok(r.returncode == 0 and os.listdir(path("one")) == ["items.csv"], "export --only", r.stderr)
     for name in ("units", "refused", "failed", "glcm_wide"):

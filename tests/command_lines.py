@@ -108,7 +108,7 @@ def test_unknown():
         r = call(program, *args)
         tap.ok(r.returncode == 1 and
                ('"%s"?)' % meant in r.stderr if meant else "did you mean" not in r.stderr),
-               "%s: %s is meant" % (args[-1][:20], meant), r.stderr)
+               "the error for %s proposes %s" % (args[-1][:20], meant), r.stderr)
     for args, words in ((["--polarity", "dark"],
                          '"--polarity": is a parameter: write --param polarity=VALUE'),
                         (["--min-area=20"], "write --param min_area=20"),
@@ -160,7 +160,8 @@ def test_selftest_and_devices():
     check_refused("texcell", ["devices", "--all"], "unknown option", "texcell devices")
     check_refused("texcell", ["devices", "all"], "takes no arguments", "texcell devices")
     r = call("texcell", "selftest", "--device=cpu")
-    tap.ok(r.returncode == 0 and r.stdout.count("the CPU is right\n") >= 5, "selftest --device=cpu",
+    tap.ok(r.returncode == 0 and r.stdout.count("the CPU is right\n") >= 5,
+           "selftest --device=cpu is accepted",
            r.stdout + r.stderr)
 
 
@@ -182,7 +183,7 @@ def test_argument_order():
         tap.ok(r.returncode == 0 and content("w.zip") == content("u.zip"),
                "texcell-wu pack " + " ".join(way).replace(FOLDER, ""), r.stderr)
     tap.ok(call("texcell-wu", "show", RESULT, "--all").stdout ==
-           call("texcell-wu", "show", "--all", RESULT).stdout, "show RESULT --all")
+           call("texcell-wu", "show", "--all", RESULT).stdout, "show accepts --all after the file")
     for way in (["--fraction", "1", "--seed", "7", UNIT, RESULT],
                 [UNIT, "--fraction=1", RESULT, "--seed=7", "--threads=2"]):
         r = call("texcell-validate", "verify", *way)
@@ -201,7 +202,7 @@ def test_argument_order():
                "arguments of BOINC's script may look like options", r.stderr)
         r = call("texcell-assimilate", "export", "--db=d.sqlite", "--output=tables", "--only=units")
         tap.ok(r.returncode == 0 and os.listdir(os.path.join(FOLDER, "tables")) == ["units.csv"],
-               "export --output=DIR", r.stderr)
+               "export accepts --output=DIR", r.stderr)
 
 
 def test_foreign_results():
@@ -213,7 +214,7 @@ def test_foreign_results():
             shutil.copy(PICTURE, os.path.join(FOLDER, folder, name + ".png"))
     line = ["analyse", "--analysis=glcm", "--param=levels=[8]", "--param=distances=[1]",
             "--device=cpu", "-o", "analysed"]
-    tap.ok(call("texcell-wu", *line, "one").returncode == 0, "analyse of a folder")
+    tap.ok(call("texcell-wu", *line, "one").returncode == 0, "analyse accepts a folder")
     before = content("analysed/result.npz")
     r = call("texcell-wu", *line, "two")
     tap.ok(r.returncode == 1 and

@@ -102,14 +102,15 @@ def no_landlock(unit, result):
     tap.ok(made.returncode == 0, "no_landlock.c compiles", made.stderr)
     version = tap.run([program, tap.TEXCELL_VALIDATE, "--version"]).stdout
     tap.ok("not confined when it reads files: no Landlock" in version,
-           "no Landlock: --version reports it", version)
+           "without Landlock --version reports this", version)
     for argv in ([tap.TEXCELL, "run", unit, "-o", path("no_landlock.npz"), "--device", "cpu",
                   "--quiet"], [tap.TEXCELL_VALIDATE, "check", unit, result],
                  [tap.TEXCELL_ASSIMILATE, "--db", path("no_landlock.sqlite"), unit, result],
                  [tap.TEXCELL_WU, "show", result]):
         run = tap.run([program, *argv])
         tap.ok(run.returncode == 0,
-               "no Landlock: %s" % " ".join(os.path.basename(a) for a in argv[:2]), run.stderr)
+               "without Landlock %s does its work"
+               % " ".join(os.path.basename(a) for a in argv[:2]), run.stderr)
 
 
 def main():
@@ -202,7 +203,7 @@ def main():
     # A data set that somebody has switched from a write-ahead log to another journal.
     with contextlib.closing(sqlite3.connect(path("db", "d.sqlite"))) as db:
         tap.ok(db.execute("PRAGMA journal_mode=DELETE").fetchone()[0] == "delete",
-               "no write-ahead log")
+               "the data set has no write-ahead log any more")
     shutil.copy(up[0], path("upload/y_0_r1_0"))
     run = tap.run([assimilate, "script", "--db", path("db", "d.sqlite"), "7",
                    path("upload/y_0_r1_0")], cwd=path("tmp_host"))

@@ -1237,8 +1237,8 @@ def test_validator():
     credits = [re.findall("credit .*", validator(one, more=more).stderr)
                for more in ((), ["--other"] * 20)]
     ok(credits == [["credit 100"], ["credit 7.09961"]],
-       "texcell_validator: a unit without credit gets that of its operations, rounded to a multiple "
-       "of 1/1024", credits)
+       "texcell_validator: a unit without credit gets that of its operations, rounded to a "
+       "multiple of 1/1024", credits)
 
     def written(*lines, **env):
         return re.findall("(?m)^sql (.*)", validator(*lines, **env).stderr)

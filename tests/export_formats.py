@@ -62,13 +62,13 @@ def check_tiff(name, out, array, wanted, spacing):
                 for k in ("YResolution", "XResolution")] if spacing else None
         axes = t.series[0].axes
     tap.ok(read.dtype == wanted and np.array_equal(read, array, equal_nan=read.dtype.kind == "f"),
-           "%s.tif: every value, as %s" % (name, wanted),
+           "%s.tif has every value, as %s" % (name, wanted),
            (read.dtype, read.shape))
-    tap.ok(axes == ("ZYX" if array.ndim == 3 else "YX"), "%s.tif: its axes" % name, axes)
+    tap.ok(axes == ("ZYX" if array.ndim == 3 else "YX"), "%s.tif has the right axes" % name, axes)
     if spacing:
         tap.ok(about.get("unit") == "micron" and np.allclose(size, spacing[1:], rtol=1e-6)
                and (array.ndim < 3 or about.get("spacing") == spacing[0]),
-               "%s.tif: its voxel size" % name, (about, size))
+               "%s.tif has the right voxel size" % name, (about, size))
 
 
 def rings_of(geometry):
@@ -236,7 +236,7 @@ def test_picture_measures():
            r["inside_voxels"].tolist() ==
            texcell.read(path("pictures.npz")).tables["items"]["measure"].tolist()
            and units["measure"] == "pixel^2",
-           "measures of pictures, of which one has a pixel size", units)
+           "measures of pictures are in pixels, though one has a pixel size", units)
 
 
 def test_far_points():

@@ -151,7 +151,7 @@ def test_process_id():
         os.path.join(folder, "w.zip")) else b""
     second_run = tap.run(argv, cwd=folder)
     tap.ok(run.returncode == 0 and second_run.returncode == 0 and len(made) > 100,
-           "pack: the temporary file of a killed process with the same id", run.stderr)
+           "pack replaces the temporary file of a killed process with the same id", run.stderr)
 
 
 def test_driver_and_clock(unit, clock):

@@ -55,12 +55,12 @@ def test_without_opencl():
     tap.ok(r.returncode == 0, "--device cpu does not use OpenCL", messages_of(r))
     r = attempt("list", TEXCELL_OPENCL_LIBRARY="libm.so.6")
     tap.ok(r.returncode == 0 and "libm.so.6 has no clGetPlatformIDs" in r.stdout,
-           "a message about a library that is not OpenCL 1.2", messages_of(r))
+           "a library that is not OpenCL 1.2 is reported", messages_of(r))
     empty = os.path.join(SCRATCH, "vendors")
     os.mkdir(empty)
     r = attempt("list", OCL_ICD_VENDORS=empty)
     tap.ok(r.returncode == 0 and "no driver" in r.stdout,
-           "a message about OpenCL without a driver", messages_of(r))
+           "OpenCL without a driver is reported", messages_of(r))
 
 
 def test_real_device():
@@ -80,7 +80,7 @@ def test_real_device():
         tap.ok(r.returncode == 0, "the fp32 self-test passes", messages_of(r))
     r = attempt("selftest", "63:0")
     tap.ok(r.returncode == 3 and "there is no OpenCL device 63:0" in r.stderr,
-           "a device that does not exist", messages_of(r))
+           "a device that does not exist is an error", messages_of(r))
     r = attempt("broken", "opencl")
     tap.ok(r.returncode == 3 and "build of try.cl: CL_BUILD_PROGRAM_FAILURE" in r.stderr
            and r.stderr.count("no_such_thing") >= 2, "a failed build prints its log",
@@ -128,7 +128,7 @@ def test_staged_copies():
     """Large copies to and from a GPU (PoCL with the hook gpu=1) go through pinned memory
     (opencl/staging.c)."""
     if attempt("selftest", "opencl").returncode != 0:
-        tap.skip("copies through pinned memory", "no device")
+        tap.skip("copies through pinned memory give the same bytes", "no device")
         return
     rng = np.random.default_rng(4)
     picture = (128 + 90 * np.sin(np.arange(2100) / 9.) * np.cos(np.arange(1900)[:, None] / 7.) +
@@ -151,7 +151,7 @@ def test_staged_copies():
     r, got = result("opencl")
     calls, objects = read_counts()
     tap.ok(expected is not None and got == expected and objects == 0,
-           "copies through pinned memory",
+           "copies through pinned memory give the same bytes",
            messages_of(r))
     r, last = result("opencl", fail=calls + 1)
     wrong = []
@@ -221,7 +221,8 @@ def test_embedding():
     r, text, left_files = embed({"opencl/kernels/k.cl": "//! check: -DBAD\n" + good}, clang)
     tap.ok(r.returncode != 0 and text is None and not left_files and
            "opencl/kernels/k.cl:4" in r.stderr,
-           "a kernel that doesn't with the flags of a check line stops the build", messages_of(r))
+           "a kernel that does not compile with the flags of a check line stops the build",
+           messages_of(r))
     r, text, left_files = embed({"opencl/kernels/k.cl": "//! check: -DGOOD\n//! check: -DBAD\n"
                                  "//! check: -DFINE\n" + good}, clang)
     tap.ok(r.returncode != 0 and text is None,

@@ -700,7 +700,7 @@ def test_calibration():
                                               imagej("cf=0", "c0=100", "c1=1"), order=order), [107])
     labels = tiff("l.tif", [np.where(values > 32768, 32768 + 1, 32768).astype(np.uint16)], signed)
     n = count_inside("labels", labels, tiff("g.tif", flat(7)))
-    tap.ok(n == 1, "signed labels", n)
+    tap.ok(n == 1, "signed label pictures are read, with 0 as the background", n)
 
 
 def test_sizes():

@@ -117,7 +117,7 @@ def test_same_bytes():
     result = texcell.analyse(images, "objects", labels={n: labels if n == "a" else labels // 2
                                                         for n in "a b c.1".split()}, **QUIET)
     tap.ok(read(result.path) == expected and result.names == names,
-           "names and label pictures of 24 bits", result.names)
+           "names, and label pictures of 24 bits, give the same bytes", result.names)
     run_programs(path("apart.zip"), [path("apart", "images", n + ".nii") for n in names],
                  "--analysis",
                  "objects", "--labels", path("many", "labels"))
@@ -131,14 +131,14 @@ def test_same_bytes():
     result = texcell.analyse(list(images.values()), "glcm", names=names, masks=[X > 30] * 3,
                              roi={"type": "mask"}, levels=np.array([8]),
                              distances=(1,), window={"shape": "roi"}, **QUIET)
-    tap.ok(read(result.path) == expected, "a list of masks")
+    tap.ok(read(result.path) == expected, "masks may be given as a list")
     os.mkdir(path("pictures"))
     for i in range(2):
         Image.fromarray(np.roll(SPOTS, 5 * i, 0)).save(path("pictures", "p%d.png" % i))
     expected = run_programs(path("folder.zip"), [path("pictures")], *count)
     result = texcell.analyse(path("pictures"), "cellcount", **QUIET, **COUNT)
     tap.ok(read(result.path) == expected and read(result.unit) == read(path("folder.zip")),
-           "a folder of pictures")
+           "a folder of pictures may be given")
     object_result = texcell.analyse(path("pictures", "p0.png"), "objects", labels=result, **QUIET)
     tap.ok(list(object_result.tables["objects"]["area"]) ==
            list(result.tables["regions"].query("item == 'p0'")["area"]),
@@ -155,13 +155,13 @@ def test_same_bytes():
     nifti(path("times", "images", "image.nii"), np.stack([SPOTS, SPOTS[::-1]])[:, None])
     expected = run_programs(path("times.zip"), [path("times", "images", "image.nii")], *count)
     tap.ok(read(texcell.analyse([SPOTS, SPOTS[::-1]], **QUIET, **COUNT).path) == expected,
-           "a list of images of the same size")
+           "images of the same size may be given as a list")
     with_names = texcell.analyse({"first": path("pictures", "p1.png"), "second": SPOTS},
                                  "cellcount",
                                  **QUIET, **COUNT)
     tap.ok(with_names.names == ["first", "second"] and
            np.array_equal(with_names.labels["first"], result.labels["p1"]),
-           "names for files", with_names.names)
+           "names may be given for files", with_names.names)
     tap.ok(texcell.analyse(SPOTS, spacing=.5, **QUIET).spacing(0) == (.5, .5) and
            texcell.analyse(stack, "voting", radius=5, spacing=.5, **QUIET).spacing(0) ==
            (.5, .5, .5), "one number as spacing applies to all axes")
@@ -312,22 +312,24 @@ def test_errors():
     file = path("with a space.png")
     Image.fromarray(SPOTS).save(file)
     tap.ok(len(texcell.analyse([file], "objects", labels={"with a space": labels},
-                               **QUIET).tables["objects"]) == 12, "labels by a file's own name")
+                               **QUIET).tables["objects"]) == 12,
+           "the labels of a file are found by its name")
     tap.ok(texcell.analyse(SPOTS, names="one", spacing={"x": .5, "y": .6}, **QUIET).spacing(0) ==
-           (.6, .5), "a name for one image, and spacing as a dict of axes")
+           (.6, .5), "one image may have a name, and spacing may be a dict of axes")
     unpickled = pickle.loads(pickle.dumps(whole))
     tap.ok(unpickled.path != whole.path and read(unpickled.path) == read(whole.path) and
            read(unpickled.unit) == read(whole.unit), "a Result is pickled with its files")
     error = refusal(path("nowhere.png"))
     tap.ok(isinstance(error, texcell.InputError) and error.code == 2 and
-           "nowhere.png" in str(error), "a file that does not exist", error)
+           "nowhere.png" in str(error),
+           "a file that does not exist is an InputError that names it", error)
     error = refusal("nowhere")
     tap.ok(isinstance(error, texcell.InputError) and "nowhere: no such file" in str(error),
-           "a folder that does not exist", error)
+           "a folder that does not exist is an InputError that names it", error)
     empty = texcell.analyse(np.stack([SPOTS] * 3), "volume", spacing=1, **QUIET)
     tap.ok(empty["cells"].tolist() == [0] and
            [len(empty.tables["cells"][c]) for c in ("label", "centroid_x_um")] == [0, 0],
-           "a table without a row")
+           "a table without a row has its columns")
     with contextlib.suppress(KeyError):
         texcell.read(path("saved.npz")).labels["p9"]
         tap.ok(False, "an unknown name in labels is a KeyError")
@@ -354,7 +356,7 @@ def test_exit_codes():
         try:
             os.environ.update(TEXCELL=location, PATH=WORK)
             texcell.analyse(SPOTS)
-            tap.ok(False, "no programs")
+            tap.ok(False, "without the programs the call is an error")
         except FileNotFoundError as error:
             tap.ok(words in str(error), "no programs: the message says where they are searched",
                    error)
@@ -453,7 +455,8 @@ def test_array_types():
     result = texcell.analyse(czi, "cellcount", channel=2, **QUIET, **COUNT)
     tap.ok(result.names == ["image_t%d" % t for t in (1, 2, 3)] and result.spacing(0) ==
            (.5, .5) and
-           result["region_centroid"][0, 0] > 0, "bioio: points in time and channels", result.names)
+           result["region_centroid"][0, 0] > 0,
+           "bioio: points in time and channels are selected", result.names)
     reader = types.ModuleType("bioio")
 
     class File:
@@ -467,7 +470,7 @@ def test_array_types():
     sys.modules["bioio"] = reader
     scenes = texcell.analyse(path("two.lif"), "cellcount", **QUIET, **COUNT)
     tap.ok(scenes.names == ["two_A1", "two_B_2"] and not np.array_equal(*scenes.labels.values()),
-           "bioio: all scenes of a file", scenes.names)
+           "bioio: all scenes of a file are analysed", scenes.names)
     result = texcell.analyse([path("one.czi"), path("deep", "one.CZI"), SPOTS], "cellcount",
                              **QUIET,
                              **COUNT)
@@ -479,7 +482,7 @@ def test_array_types():
                              **COUNT)
     tap.ok(result.names == ["A", "a_2", "__b"] and not np.array_equal(result.labels["A"],
                                                                       result.labels["a_2"]),
-           "names that differ only in case", result.names)
+           "names that differ only in case are all kept", result.names)
 
 
 def test_notes_and_suggestions():
@@ -541,7 +544,9 @@ def test_default_parameters():
     same result; given parameters stay."""
     def run_command(folder, *words):
         r = tap.run([tap.TEXCELL_WU, "analyse", "--device", "cpu", "-o", path(folder), *words])
-        tap.ok(r.returncode == 0, "the command: " + " ".join(words[:4]), r.stderr)
+        tap.ok(r.returncode == 0,
+               "the command with which the package is compared succeeds: " + " ".join(words[:4]),
+               r.stderr)
         return texcell.read(path(folder, "result.npz"))
     walls = np.full((9, 40, 40), 200, np.uint8)
     walls[2:7, 3:18, 3:37] = walls[2:7, 22:37, 3:37] = 30
@@ -616,7 +621,7 @@ def test_features(counted):
            "features() returns features and their names", names[:3])
     x, names = texcell.features(list(images), "cellcount", device="cpu", **COUNT)
     tap.ok(names == ["count", "threshold"] and list(x[:, 0]) == [12, 12, 12],
-           "features() of another analysis",
+           "features() of cellcount returns its counts and thresholds",
            x)
     sys.modules["pandas"] = None
     columns = texcell.read(counted.path).tables["regions"]
@@ -625,7 +630,7 @@ def test_features(counted):
            "without pandas a table is a dict of columns")
     tap.ok("regions" in repr(counted) and "p0" in repr(counted.labels) and
            len(counted) == len(list(counted)) and len(counted.tables) == 2,
-           "repr() of a Result", repr(counted))
+           "repr() names a Result's tables and its label pictures", repr(counted))
     folder = os.path.dirname(texcell.analyse(SPOTS, **QUIET).path)
     gc.collect()
     tap.ok(not os.path.exists(folder), "a Result's folder is removed with it", folder)

@@ -287,7 +287,7 @@ def test_submission(folder):
     os.unlink(os.path.join(folder, "p9.png"))
     ok(r.returncode == 2 and "1 new, 0 changed, 0 gone; none of that is submitted, such as %s" %
        os.path.join(folder, "p9.png") in r.stderr,
-       "a picture added later is reported", r.stderr)
+       "a picture that was added later is reported, and not submitted", r.stderr)
 
 
 def test_kills(folder):
@@ -303,21 +303,25 @@ def test_kills(folder):
         jobs = [j["name"] for j in SERVER.jobs if j["batch"] in batches]
         ok(r.returncode == 9 and again.returncode == 0 and len(batches) == 1 and
            jobs == ["e%d_%04d" % (i, k) for k in (1, 2, 3)],
-           "ended " + end, "%s\n%s\n%s" % (again.stderr, batches, jobs))
+           "after a kill the same command makes one batch with each unit once: killed at " + end,
+           "%s\n%s\n%s" % (again.stderr, batches, jobs))
     r = submit("--cancel", "e0", "--dry-run")
     ok(r.returncode == 0 and "e0: would cancel 3 work units" in r.stdout and
-       SERVER.batches[-6]["state"] != 3, "--cancel --dry-run", r.stdout + r.stderr)
+       SERVER.batches[-6]["state"] != 3,
+       "--cancel --dry-run states the number of units and cancels none", r.stdout + r.stderr)
     r = submit("--status", "e0", "--dry-run")
-    ok(r.returncode == 0 and "e0         3 units" in r.stdout, "--status --dry-run",
+    ok(r.returncode == 0 and "e0         3 units" in r.stdout,
+       "--dry-run does not change what --status prints",
        r.stdout + r.stderr)
     r = submit("--cancel", "e0", "--yes")
-    ok(r.returncode == 0 and SERVER.batches[-6]["state"] == 3, "--cancel", r.stderr)
+    ok(r.returncode == 0 and SERVER.batches[-6]["state"] == 3, "--cancel cancels the batch",
+       r.stderr)
     SERVER.errors.add("e1_0002")
     compute(["e1_0001", "e1_0003"])
     next(b for b in SERVER.batches if b["name"] == "e1")["state"] = 2
     r = submit("--name", "e1", "--analysis", "cellcount", "--split", "2", folder)
     ok(r.returncode == 2 and "2 of 3 results are here, 1 units failed" in r.stdout,
-       "a unit that failed", r.stdout + r.stderr)
+       "a failed unit is reported, and the other results are fetched", r.stdout + r.stderr)
 
 
 def test_refusals(folder):
@@ -351,7 +355,7 @@ def test_refusals(folder):
             ok(r.returncode == 3 and
                "is not what a BOINC project answers: --url must be" in r.stderr and
                r.stderr.count("\n") == 1,
-               "another page: %s %s" % (page, what[0]), r.stderr)
+               "an answer that is not BOINC's is refused: %s %s" % (page, what[0]), r.stderr)
     SERVER.raw = None
     hostile(words)
     for text in ('{"request": ', "[]", '{"units": []}', "\xff"):
@@ -360,7 +364,8 @@ def test_refusals(folder):
             f.write(text)
         r = submit(*words, "-o", "damaged")
         ok(r.returncode == 2 and "damaged/submission.json: is damaged: " in r.stderr and
-           r.stderr.count("\n") == 1, "damaged submission.json: " + ascii(text), r.stderr)
+           r.stderr.count("\n") == 1,
+           "a damaged submission.json is an error of one line: " + ascii(text), r.stderr)
     r = submit(*words, "--no-wait", "-o", "plain", url="http://cells.invalid/x/")
     ok(r.returncode == 3 and "without https anybody on the way can read" in r.stderr,
        "a note about an address without https", r.stderr)
@@ -407,7 +412,7 @@ def hostile(words):
     SERVER.raw = b'{"error": "' + b"x" * (80 << 20) + b'"}'
     r = submit(*words)
     ok(r.returncode == 3 and "has more than 64 MiB" in r.stderr and len(r.stderr) < 1000,
-       "an answer without end", r.stderr[:200])
+       "an endless answer is cut at 64 MiB, with one error", r.stderr[:200])
     SERVER.raw = None
     shutil.rmtree(os.path.join(TMP, "no"), ignore_errors=True)
     r = submit(*words, "--no-wait")
@@ -417,13 +422,14 @@ def hostile(words):
         SERVER.results[name] = data
         r = submit(*words, "--no-wait")
         ok(r.returncode == 3 and text in r.stderr and r.stderr.count("\n") == 1,
-           "a result: " + text, ascii(r.stderr[:300]))
+           "a file that is no result is refused: " + text, ascii(r.stderr[:300]))
         left = [f for f in os.listdir(os.path.join(TMP, "no")) if name in f]
-        ok(not left, "nothing is left of it", left)
+        ok(not left, "no file of a refused result is left", left)
     SERVER.results[name] = b"\x1b[2J"
     r = submit(*words, "--every", "0.1")
     ok(r.returncode == 3 and "\x1b" not in r.stdout and r.stdout.count("asking again") == 9,
-       "a result that drives a terminal", ascii(r.stdout))
+       "control characters in a result are not printed; the result is requested again",
+       ascii(r.stdout))
     for way, limits, text in (
             (drip, "of.MAX_PART = 2", "within 2 s"),
             (lambda handler: drip(handler, b"", b"H"), "of.MAX_PART = 2", "within 2 s"),
@@ -436,7 +442,8 @@ def hostile(words):
         ok(r.returncode == 3 and text in r.stderr and r.stderr.count("\n") == 1 and
            time.monotonic() - start < 20 and not [f for f in os.listdir(os.path.join(TMP, "no"))
                                                   if name in f],
-           "a hostile result: " + text, ascii(r.stderr[-300:]))
+           "a malicious result is refused within seconds, and no file is left: " + text,
+           ascii(r.stderr[-300:]))
     del SERVER.results[name]
     for way, seconds, text in (
             (drip, 2, "within 2 s"),
@@ -448,18 +455,21 @@ def hostile(words):
         start = time.monotonic()
         r = submit_with("of.MAX_CALL = %d" % seconds, *words, "--no-wait")
         ok(r.returncode == 3 and text in r.stderr and r.stderr.count("\n") == 1 and
-           time.monotonic() - start < 15, "a hostile server: " + text, ascii(r.stderr[-300:]))
+           time.monotonic() - start < 15,
+           "a malicious server is given up within seconds: " + text, ascii(r.stderr[-300:]))
     SERVER.way = None
     for fault in (KeyError, IndexError, TypeError, AttributeError, RecursionError):
         r = submit(*words, "--no-wait", "-o", "fault", FAULT=fault.__name__)
         ok(r.returncode == 3 and "is not what a BOINC project answers" in r.stderr and
-           r.stderr.count("\n") == 1, "BOINC's module: " + fault.__name__, ascii(r.stderr[-300:]))
+           r.stderr.count("\n") == 1,
+           "an exception in BOINC's module is an error of one line: " + fault.__name__,
+           ascii(r.stderr[-300:]))
     try:
         texcell_remote.bounded_post(types.SimpleNamespace(post=endless_post))("URL")
         said = "nothing"
     except texcell_remote.Problem as problem:
         said = str(problem)
-    ok(said == "URL: has more than 64 MiB", "an answer to an upload without end", said)
+    ok(said == "URL: has more than 64 MiB", "an endless answer to an upload is cut at 64 MiB", said)
     sink = io.BytesIO()
     try:
         texcell_remote.copy_at_most(io.BytesIO(b"x" * (3 << 20)), sink, 2 << 20, "WHAT")
@@ -467,7 +477,7 @@ def hostile(words):
     except texcell_remote.Problem as problem:
         said = str(problem)
     ok(said == "WHAT: has more than 2 MiB" and len(sink.getvalue()) <= 2 << 20,
-       "data without end", said)
+       "copy_at_most refuses data above its limit", said)
 
 
 SERVER = Server()

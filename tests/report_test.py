@@ -195,7 +195,7 @@ def test_label_runs():
             f.write(data)
         r = tap.run([tap.TEXCELL_WU, "report", result, "--images", unit, "-o", page])
         tap.ok(r.returncode == 0 and (text_of(page) == original_page) == same,
-               "the page with a file of label runs: " + name, r.stderr)
+               "whether the page is the same with this file of label runs: " + name, r.stderr)
 
 
 def test_size_notes():
@@ -218,7 +218,8 @@ def test_size_notes():
         tap.ok(r.returncode == 0 and len(areas) == 36 and (note is not None) == has_note and
                (not has_note or abs(int(note.group(1)) / 100 - excess) < 0.1) and
                ("larger (median)" in text_of(os.path.join(out, "report.html"))) == has_note,
-               "areas of cells of radius %d: %s" % (radius, name), "%s %s" % (excess, r.stderr))
+               "the note about the areas of cells of radius %d: %s"
+               % (radius, name), "%s %s" % (excess, r.stderr))
 
 
 def test_dim_cells():
@@ -250,7 +251,8 @@ def test_dim_cells():
             row = next(csv.DictReader(f))
         why_start = "18 places as large as the 18 cells" if mark == "look" else ""
         tap.ok(r.returncode == 0 and row["mark"] == mark and row["why"].startswith(why_start) and
-               row["count"] == ("36" if name == "lower" else "18"), "dim cells: " + name,
+               row["count"] == ("36" if name == "lower" else "18"),
+               "whether a picture is marked for dim cells: " + name,
                "%s %s" % (row, r.stderr))
 
 
@@ -272,7 +274,7 @@ def test_touching_cells():
             row = next(csv.DictReader(f))
         tap.ok(r.returncode == 0 and row["count"] == count and row["mark"] == mark and
                (mark == "ok" or "8 of 64 regions, large and indented" in row["why"]),
-               "8 pairs of discs, split=%s: %s" % (split, mark), row)
+               "8 pairs of touching discs, split=%s, have the mark %s" % (split, mark), row)
 
 
 def test_clusters():
@@ -299,7 +301,8 @@ def test_clusters():
         with open(os.path.join(path(name + "_several"), "items.csv"), newline="") as f:
             row = next(csv.DictReader(f))
         tap.ok(r.returncode == 0 and row["count"] == "36" and row["why"].startswith(why) and
-               row["mark"] == ("look" if why else "ok"), "several cells in a region: " + name, row)
+               row["mark"] == ("look" if why else "ok"),
+               "whether a picture is marked for regions of several cells: " + name, row)
 
 
 def test_noise():
@@ -369,7 +372,8 @@ def test_gradual():
             marked = row["mark"] == "wrong?" and ("change only gradually" in row["why"] or
                                                   "no more than noise" in row["why"])
             tap.ok(r.returncode == 0 and marked == (name in lights),
-                   "%s, %s: light or objects" % (name, analysis), row)
+                   "%s, %s: marked if there is uneven light alone, and not if there are objects"
+                   % (name, analysis), row)
 
 
 def outlined_areas(page, section):
@@ -488,7 +492,7 @@ def check_policy(page):
     tap.ok(len(scripts) == 1 and rules["script-src"] == "'sha256-%s'" % digest(scripts[0]) and
            rules["default-src"] == "'none'" and
            rules["base-uri"] == "'none'" and rules["form-action"] == "'none'",
-           "the page's Content-Security-Policy",
+           "the page's Content-Security-Policy allows only its own script, and no forms",
            header)
 
 
@@ -673,7 +677,7 @@ def test_other_analyses():
         bare = path("bare.html")
         r = tap.run([tap.TEXCELL_WU, "report", result, "-o", bare])
         tap.ok(r.returncode == 0 and "class=own" not in text_of(bare),
-               "%s: a page without pictures" % analysis, r.stderr)
+               "%s: report without pictures writes a page" % analysis, r.stderr)
 
 
 def test_own_radii():
@@ -697,7 +701,7 @@ def test_own_radii():
                                       "')); pick.dispatchEvent(new Event('change')); return "
                                       "box.querySelector('figcaption').textContent")
     tap.ok(caption == "A mark alone: a single value.",
-           "a box plot's caption for single values", caption)
+           "the caption of a box plot of a single value says so", caption)
 
 
 # --- analyse ----------------------------------------------------------------------------------
@@ -812,7 +816,7 @@ def test_used_folder():
     r = count(first, "--param", "min_area=3")
     tap.ok(r.returncode == 0 and
            "replaces the result there, which has other parameters" in r.stderr,
-           "a note that a result is replaced", r.stderr)
+           "analyse notes that a result is replaced", r.stderr)
     r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "glcm", "--device=cpu", "-o", first,
                  picture])
     tap.ok(r.returncode == 1 and "holds the result of cellcount" in r.stderr,
@@ -875,12 +879,12 @@ def test_sweep():
                "--param=polarity=bright", "--device=cpu", "-o", out]
     r = tap.run(command + ["--sweep", "threshold=100,220", "--sweep", "min_area=1,1000", picture])
     tap.ok(r.returncode == 0 and r.stdout.splitlines()[-1] == os.path.join(out, "report.html"),
-           "sweep: two parameters", r.stderr)
+           "sweep: two parameters are swept together", r.stderr)
     variants = sorted(d for d in os.listdir(out) if os.path.isdir(os.path.join(out, d)))
     tap.ok(variants == ["01_threshold=100_min_area=1", "02_threshold=220_min_area=1",
                         "03_threshold=100_min_area=1000",
                         "04_threshold=220_min_area=1000"],
-           "sweep: a folder for each pair of values",
+           "sweep: each pair of values has its folder",
            variants)
     counts = []
     for v in variants:
@@ -922,7 +926,7 @@ def test_sweep():
     folders = other.stderr.partition(": holds other results, which are not on the page: ")[2].split(
         "\n")[0]
     tap.ok("holds other" not in second_run.stderr and sorted(folders.split(", ")) == variants[2:],
-           "sweep: a note about folders of another sweep", other.stderr)
+           "sweep: folders that an earlier sweep left are noted", other.stderr)
     for words, code, message in ((["--sweep", "threshold"], 1, "must be KEY=A,B"),
                                  (["--sweep", "=1"], 1, "must be KEY=A,B"),
                                  (["--sweep", "a=1,2", "--sweep", "b=1,2", "--sweep", "c=1,2"], 1,
@@ -1114,7 +1118,7 @@ def test_group_comparison():
 def main():
     page, result = test_outlines()
     if CHROMIUM is None:
-        tap.ok(False, "chromium is here")
+        tap.ok(False, "chromium is installed")
     else:
         test_browser(page, result)
         test_200_items()

@@ -159,7 +159,8 @@ def test_changed_unit(place):
     p = live.wait()
     check_error("a work unit that is written to during a run", p, BAD_INPUT, "corrupt")
     tap.ok(not os.path.exists(place.out),
-           "a work unit written to during a run: no result", place.files())
+           "a work unit that is written to during a run gives an error and no result",
+           place.files())
     with open(place.unit, "wb") as f:
         f.write(good)
     p = place.run()
@@ -211,7 +212,7 @@ def test_vanished_folder(place):
     shutil.rmtree(state, True)
     p = live.wait()
     tap.ok(p.stderr.count("warning: no checkpoint: ") == 1,
-           "a vanished checkpoint folder: one warning", p.stderr)
+           "if the checkpoint folder vanishes, the run prints one warning and goes on", p.stderr)
     place.check_result("a vanished checkpoint folder: the result is written", p)
     p = place.run("--checkpoint-dir", state)
     check_error("a checkpoint folder that does not exist", p, LATER,
@@ -256,7 +257,8 @@ def test_two_runs(place):
     """A second run with the same output is refused, and does not disturb the first."""
     live = Live(place)
     p = place.run()
-    tap.ok(live.process.poll() is None, "two runs at the same time", live.text())
+    tap.ok(live.process.poll() is None,
+           "the first of two runs still works when the second one has ended", live.text())
     check_error("the second of two runs is an error", p, LATER,
                 "out.npz.spool: another texcell is at work on this result")
     place.check_result("the first of two runs is not disturbed", live.wait())
@@ -270,7 +272,7 @@ def test_two_runs(place):
         check_error("a result that another run writes", p, LATER,
                     "another texcell is at work on this result")
     tap.ok(sorted(os.listdir(state)) == ["out.npz.checkpoint", "out.npz.spool"],
-           "a result that another run writes: the work is kept",
+           "if another run writes the result first, the work done is kept",
            os.listdir(state))
     p = place.run("--checkpoint-dir", state)
     tap.ok("with 4 of 4 items done" in p.stderr, "finished items are not computed again", p.stderr)
@@ -285,7 +287,8 @@ def test_six_runs(place):
     ends = [(q.communicate(timeout=600)[1], q.returncode) for q in procs]
     wrong = [e for e in ends if e[1] not in (DONE, LATER) or
              (e[1] == LATER and "another texcell" not in e[0])]
-    tap.ok(not wrong and any(code == DONE for _, code in ends), "six runs at the same time", ends)
+    tap.ok(not wrong and any(code == DONE for _, code in ends),
+           "of six runs with the same output each succeeds or is refused", ends)
     place.check_result("a seventh run gives the right result", place.run())
 
 
@@ -348,7 +351,8 @@ def test_little_memory():
                 wrong.append("%d MiB: exit %d\n%s" % (mib, p.returncode, p.stderr))
             reasons.add(messages[0] if messages else "")
         mib += 1 if mib < 30 else 37
-    tap.ok(not wrong, "too little memory: one line, exit code 3", "\n".join(wrong[:3]))
+    tap.ok(not wrong,
+           "with too little memory a run prints one line and exits with 3", "\n".join(wrong[:3]))
     tap.ok(reasons and right, "some limits of memory were too small, and some large enough",
            "%s, %d" % (reasons, right))
 
@@ -394,12 +398,13 @@ def test_validator_arguments(place):
                "exit %d %s" % (p.returncode, p.stdout))
     p = tap.run([tap.TEXCELL_VALIDATE, "compare", place.out, place.unit])
     tap.ok(p.returncode == BAD_INPUT and "is a work unit, not a result" in p.stderr,
-           "a work unit in place of a result", p.stderr)
+           "the validator refuses a work unit in place of a result", p.stderr)
     if os.path.exists("/dev/full"):
         with open("/dev/full", "w") as full:
             code = subprocess.run([tap.TEXCELL_VALIDATE, "compare", place.out, place.out],
                                   stdout=full).returncode
-        tap.ok(code == LATER, "an answer that cannot be written: try later", code)
+        tap.ok(code == LATER,
+               "if the validator cannot write its answer, the exit code is 3 (try later)", code)
     os.remove(place.out)
 
 

@@ -62,7 +62,7 @@ def test_voting():
     pages[0].save(path("s.tif"), save_all=True, append_images=pages[1:])
     r = analyse("voting", "stack", "--suggest", "--spacing", "0.5,0.5,0.5", path("s.tif"))
     tap.ok(r.returncode == 0 and 0.7 <= parameters("stack")["radius"] / 3.5 <= 1.4,
-           "balls: the radius in micrometres", r.stderr)
+           "balls: the suggested radius is in micrometres", r.stderr)
     tap.ok("cubes" not in r.stderr, "balls: no note, as the size of a voxel is known", r.stderr)
     r = analyse("voting", "cubes", path("s.tif"))
     with open(os.path.join(path("cubes"), "items.csv"), encoding="utf-8") as f:
@@ -174,7 +174,8 @@ def test_touching():
     with np.load(path("touching", "result.npz")) as z:
         found = len(z["point"])
     tap.ok(parameters("touching")["polarity"] == "bright" and found == 343,
-           "touching balls in a stack", "%d %s" % (found, r.stderr))
+           "touching balls in a stack are counted, not the gaps between them",
+           "%d %s" % (found, r.stderr))
 
 
 def test_cellcount():
@@ -275,7 +276,8 @@ def test_mixed_folder():
         counts, windows, areas = z["count"].tolist(), z["window"].tolist(), z["min_area"].tolist()
     tap.ok(r.returncode == 0 and 105 <= counts[0] <= 129 and 112 <= counts[1] <= 138 and
            parameters("folder")["min_area"] == "auto",
-           "a smear and nuclei in one folder", "%s of 117 and 125, windows %s, min_area %s: %s" %
+           "a smear and nuclei in one folder are counted nearly as in separate folders",
+           "%s of 117 and 125, windows %s, min_area %s: %s" %
            (counts, windows, areas, r.stderr))
 
 
@@ -361,7 +363,8 @@ def test_glcm():
            parameters("few")["range"] == [40, 49],
            "glcm: at most as many levels as greys are suggested", r.stderr)
     r = analyse("glcm", "flat", save("flat.png", np.full((60, 60), 9, np.uint8)))
-    tap.ok(r.returncode == 0 and "one level" in r.stderr, "glcm: a picture of one grey", r.stderr)
+    tap.ok(r.returncode == 0 and "one level" in r.stderr,
+           "glcm: a picture of one grey value gets the note about one level", r.stderr)
 
 
 def foam(shape, seeds, contrast, noise, rng):
@@ -464,7 +467,7 @@ def test_nuclei_in_cytoplasm():
     tap.ok(r.returncode == 0 and parameters("both")["polarity"] == "auto" and
            sides == {"dark": False, "bright": True}
            and abs(counts["dark"] - len(centres)) <= 2 and abs(counts["bright"] - len(truth)) <= 2,
-           "dark cells and bright ones in one folder",
+           "dark and bright cells in one folder are all counted",
            "%s of %d and %d, %s" % (counts, len(centres), len(truth), r.stderr))
     frame = np.pad(np.pad(bright, 30, constant_values=255), 20, constant_values=20)
     r = analyse("cellcount", "frame", "--defaults", "--param", "polarity=bright", "--param",
@@ -472,7 +475,7 @@ def test_nuclei_in_cytoplasm():
     with open(os.path.join(path("frame"), "report.html")) as f:
         page = f.read()
     tap.ok(r.returncode == 0 and "covers most of the picture" in page,
-           "a note about a filled frame", r.stderr)
+           "a frame around the field of view is noted", r.stderr)
 
 
 FILTERS = ("exclude_border=true", "max_area=3000", "min_area=200", "min_fill=0.6", "max_aspect=2",

@@ -68,7 +68,7 @@ def test_identity():
                         "sha256": hashlib.sha256(body).hexdigest()}
     honest = forge.Result(result).json
     tap.ok(honest["version"] == 3 and honest["workunit"] == identity_of_unit,
-           "the work unit's identity in its result", honest["workunit"])
+           "the result has the work unit's CRC-32, size and SHA-256", honest["workunit"])
 
 
 # --- the command line --------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_command_line(unit, result):
            "^$", "damaged.zip: member .* is corrupt")
     with open("/dev/full", "w") as full:
         run = tap.subprocess.run([tap.TEXCELL_VALIDATE, "check", unit, result], stdout=full)
-    tap.ok(run.returncode == 3, "an answer that cannot be written: try later")
+    tap.ok(run.returncode == 3, "if the answer cannot be written, the exit code is 3 (try later)")
 
 
 # A preloaded library: crashes the child process in which a script opens a file, not its parent.
@@ -289,7 +289,8 @@ def test_accepted_records(unit, result):
              if f.endswith("_0\n")]
     tap.ok(lines == [[hashlib.sha256(open(f, "rb").read()).hexdigest(), str(os.path.getsize(f)),
                       os.path.basename(f)]
-                     for f in (one, other)], "the record has SHA-256, size and name of both", lines)
+                     for f in (one, other)],
+           "the record of acceptance has SHA-256, size and name of both results", lines)
     expect("script-compare: both files are as accepted", 0, compare(), "^match\n$", "^$")
     shutil.copy(result, other)
     with open(other, "r+b") as f:
@@ -364,13 +365,16 @@ def test_identified(unit, result):
         content = f.read()
     right, wrong = hashlib.sha256(content).hexdigest(), "ab" * 32
     expect("check --accepted: a unit that has just been written", 0, check(), "valid\n$", "^$")
-    tap.ok(recorded() == [], "its SHA-256 is not recorded: it may still change", recorded())
+    tap.ok(recorded() == [],
+           "the SHA-256 of a unit written just now is not recorded, as the unit may still change",
+           recorded())
     time.sleep(3.2)
     expect("check --accepted: a unit that is as it was", 0, check(), "valid\n$", "^$")
-    tap.ok(recorded() == [right], "its SHA-256 is recorded", recorded())
+    tap.ok(recorded() == [right], "the SHA-256 of an older unit is recorded", recorded())
     expect("check --accepted, again", 0, check("--seed", "1"), "valid\n$", "^$")
     expect("script-init --accepted takes it from there", 0, init(), "valid\n$", "^$")
-    tap.ok(recorded() == [right], "it is recorded once", recorded())
+    tap.ok(recorded() == [right],
+           "the SHA-256 of an unchanged unit is recorded only once", recorded())
     record(wrong)
     expect("check --accepted: the SHA-256 is taken from the record", 2, check(), "^$",
            "\"workunit\" is not that")
@@ -432,9 +436,9 @@ def test_quarantine(unit, result):
         there = os.listdir(other_disk)
         shutil.rmtree(other_disk)
         tap.ok(init_there.returncode == 2 and there == [os.path.basename(bad)] and
-               not os.path.exists(bad), "a quarantine on another disk", init_there.stderr)
+               not os.path.exists(bad), "the quarantine may be on another disk", init_there.stderr)
     else:
-        tap.skip("a quarantine on another disk", "there is no other disk")
+        tap.skip("the quarantine may be on another disk", "there is no other disk")
     for i in range(3):
         with open(os.path.join(quarantine, "large%d" % i), "wb") as f:
             f.truncate(400 << 20)

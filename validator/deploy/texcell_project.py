@@ -16,8 +16,8 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ElementTree
 
-# Allowed names of work units and of submissions: script_validator puts them on a shell's command
-# line, so that they have no character with a meaning to a shell or in a path.
+# Allowed names of work units and of submissions. script_validator puts the names on a shell's
+# command line, so characters with a meaning to a shell or in a path are not allowed.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 
 HERE = os.path.dirname(os.path.realpath(__file__))
@@ -41,7 +41,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def plain(text):
-    """The text on one line, without characters that drive a terminal."""
+    """The text on one line, without characters that control a terminal."""
     return "".join(c if c.isprintable() else "?" for c in str(text))
 
 
@@ -55,7 +55,7 @@ FAULTS = (Problem, OSError, sqlite3.Error)
 
 
 def as_problem(fault):
-    """Makes one of FAULTS into a Problem."""
+    """Returns an exception of one of the types FAULTS as a Problem."""
     if isinstance(fault, Problem):
         return fault
     if isinstance(fault, shutil.Error):         # has the errors of many files: report the first
@@ -90,8 +90,8 @@ def ask_user(question, yes):
 
 
 def end_with_parent():
-    """Called in a new process before it becomes a program: makes Linux end it when its parent
-    ends."""
+    """Called in a child process before it executes a program: makes Linux kill the child when its
+    parent ends."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)      # PR_SET_PDEATHSIG
 
@@ -210,8 +210,8 @@ class Database:
             cursor.close()
 
     def rows_among(self, sql, values, keys):
-        """Executes a statement, which ends its values with `IN {}`, for 500 of the keys at a time;
-        returns all rows. values: those before the keys."""
+        """Executes a statement that contains `IN {}` after its other values, for 500 of the keys at
+        a time; returns all rows. values: the values that replace each %s before `IN {}`."""
         rows = []
         for i in range(0, len(keys), 500):
             part = tuple(keys[i:i + 500])
@@ -231,9 +231,10 @@ class Database:
             raise
 
 
-# Units that wait for nothing, though enough results of them came before the given time: the check
-# of these was put off ("try again later"). BOINC then calls them inconclusive, and validates them
-# only with another result. Values: validate_state 4 is inconclusive, server_state 5 is over.
+# Condition for units whose results were not decided although enough of them came before the given
+# time, and no further result is expected: their check was put off ("try again later"). BOINC then
+# calls the results inconclusive, and validates them only when another result comes. Values:
+# validate_state 4: inconclusive; server_state 5: over.
 STALLED = ("SELECT w.name FROM workunit w JOIN result r ON r.workunitid = w.id WHERE "
            "w.canonical_resultid = 0 AND w.error_mask = 0 AND w.need_validate = 0 GROUP BY w.id, "
            "w.name, w.min_quorum HAVING sum(r.outcome = 1 AND r.validate_state = 4) >= "
@@ -242,8 +243,8 @@ STALLED = ("SELECT w.name FROM workunit w JOIN result r ON r.workunitid = w.id W
 
 
 def not_in_data_set(project, database):
-    """The names of units that were assimilated by texcell_assimilate, but which the data set does
-    not have, and has not refused."""
+    """The names of the units that texcell_assimilate assimilated, but that the data set neither
+    contains nor has refused."""
     path = project.path("texcell", "dataset.sqlite")
     apps = [option_in(" " + command, "app") for command in project.daemons
             if option_in(" " + command, "script") == "texcell_assimilate"]

@@ -31,10 +31,11 @@ TEMPLATES = ("../templates", "../../workunits/templates")
 PROGRAMS = (".", "../../build", "../../../../bin")
 # Limits of an upload: PHP accepts 20 files and 8 MB, unless php.ini allows more.
 MAX_FILES, MAX_BYTES = 20, 7 << 20
-# The most bytes of an answer that describes a submission, of a result, and of its members inflated.
+# Largest sizes in bytes: of an answer that describes a submission, of a result file, and of the
+# decompressed members of a result.
 MAX_ANSWER, MAX_RESULT, MAX_INFLATED = 64 << 20, 4 << 30, 64 << 30
-# Seconds without a byte after which a server counts as gone; for a call, uploads included; and for
-# a part of a result (PART bytes).
+# Limits in seconds: for a server that sends no byte, for a whole call including its uploads, and
+# for downloading PART bytes of a result.
 MAX_SILENCE, MAX_CALL, MAX_PART, PART = 300, 3600, 300, 1 << 20
 # Seconds after which the server may delete the files of units, whatever their state.
 KEEP_SECONDS = 365 * 86400
@@ -70,8 +71,8 @@ def refuse_more(most, what):
 
 @contextlib.contextmanager
 def time_limit(seconds):
-    """A context that ends with an OSError after so many seconds, even while a server sends a byte
-    now and then, for which a socket's timeout does not help."""
+    """A context that raises an OSError after this number of seconds. A socket's timeout would not
+    end the connection to a server that sends a byte now and then."""
     def end(_signal, _frame):
         raise TimeoutError("has not answered in full within %g s" % seconds)
     before = signal.signal(signal.SIGALRM, end)
@@ -97,7 +98,7 @@ def bounded_post(requests):
 
 
 class BoundedAnswers(urllib.request.BaseHandler):
-    """Bounds the answers of a server that BOINC's module reads whole."""
+    """Limits the size of the server's answers, which BOINC's module reads as a whole."""
 
     def http_response(self, request, response):
         read = response.read
@@ -125,7 +126,7 @@ def is_whole(path, what):
 
 
 def copy_at_most(source, to, most, what):
-    """Copies an open file to another one: at most so many bytes."""
+    """Copies an open file to another one; more than `most` bytes are an error."""
     done = 0
     while True:
         with time_limit(MAX_PART):
@@ -212,7 +213,7 @@ class Server:
         return found if isinstance(found, list) else [found]
 
     def text(self, element, key):
-        """What the server gives as `key` of an element of its answer."""
+        """The text of `key` in an element of the server's answer."""
         found = element.get(key) if isinstance(element, dict) else None
         if not isinstance(found, str):
             raise Problem("%s: %s: %s" % (self.url, key, NO_PROJECT), TRY_LATER)
@@ -319,9 +320,9 @@ def input_template(template, numbers, options):
 
 
 def upload(server, submission):
-    """Uploads the files of units, those that the server does not have. No batch is given, since
-    some servers lack a table for that; and always the same time `until`, since some servers refuse
-    a later one for a file that they have."""
+    """Uploads those files of units that the server does not have. No batch is named in the call,
+    since some servers lack the table for it. `until` is always the same time, since some servers
+    refuse a later one for a file that they have."""
     some, size, until = [], 0, submission.state["until"]
     units = [name for name, _digest in submission.state["units"]]
     for i, name in enumerate(units):
@@ -369,7 +370,8 @@ def submit(server, submission, options):
 
 
 def fetch_results(server, submission, jobs):
-    """(results that are here, units that failed, results that the server has no more)."""
+    """Returns (results that are in the folder, units that failed, results that the server has
+    deleted)."""
     here, failed, gone = 0, 0, []
     for job in jobs:
         name, path = job["name"], submission.result(job["name"])

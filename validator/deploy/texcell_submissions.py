@@ -78,7 +78,8 @@ class Submissions:
         return max(1, int(row.fetchone()[0]))
 
     def add(self, name, request, units):
-        """Adds a submission. units: [(name, digest)]."""
+        """Adds a submission. request: a dictionary, as request() returns it; units: [(name,
+        digest)]."""
         self.db.execute("BEGIN IMMEDIATE")
         self.db.execute("INSERT INTO submissions VALUES(?, ?, datetime('now'))",
                         (name, json.dumps(request)))
@@ -136,8 +137,8 @@ def stage(project, unit, digest):
 
 def record_digest(project, name, digest):
     """Records the SHA-256 of a staged unit as texcell-validate does (validator/check/upload.c), so
-    that texcell_check need not compute it. The record holds for this version of the file alone,
-    which its device, inode, size and times identify."""
+    that texcell_check need not compute it. The record is valid only for this version of the file,
+    which it identifies by device, inode, size and times."""
     info = os.stat(project.staged(name + ".zip"))
     times = (divmod(ns, 10 ** 9) for ns in (info.st_mtime_ns, info.st_ctime_ns))
     version = "%x:%x:%x:" % (info.st_dev, info.st_ino, info.st_size) + ":".join(

@@ -1,8 +1,8 @@
 /*
- * A validator for BOINC. BOINC's script_validator starts a script for each result; this one starts
- * the scripts of --init_script and --compare_script once, with --many, and writes a line to them
- * for each result, or pair of results (texcell-validate --help). texcell_validator.mk links it with
- * BOINC's validator.
+ * texcell_validator, a validator for BOINC. BOINC's script_validator starts a script for each
+ * result; this validator starts the scripts of --init_script and --compare_script once, with
+ * --many, and writes a line to them for each result, or pair of results (texcell-validate --help).
+ * texcell_validator.mk links this file with BOINC's validator.
  */
 #include <algorithm>
 #include <cerrno>
@@ -32,7 +32,7 @@
 namespace
 {
 
-// A script in bin/ that runs as a child process and answers a line with a line.
+// A script in bin/ that runs as a child process, and writes a line for each line that it reads.
 class Script
 {
   public:
@@ -75,8 +75,8 @@ class Script
             script_input = script_output = NULL;
             waitpid(child, NULL, 0);
         }
-        // O_CLOEXEC: the other script must not inherit these ends, or this one would not end with
-        // this process.
+        // O_CLOEXEC: the other script must not inherit these ends of the pipes, or this script's
+        // input would stay open, and the script run on, after the end of this process.
         if (pipe2(input_pipe, O_CLOEXEC) != 0 || pipe2(output_pipe, O_CLOEXEC) != 0)
             return false;
         child = fork();
@@ -118,7 +118,7 @@ MYSQL *connection = NULL;
 
 RESULT last_result; // the result that init_result was last called for, unless canonical
 std::vector<RESULT> lost_results; // results of the unit that cannot be judged, since the server
-                                  // lost their uploads, or that of the canonical result
+                                  // lost their uploads or the canonical result's upload
 int original_target = 0;          // target_nresults of the unit before BOINC's validator changed it
 double restore_time = 0;          // when texcell-backup restored the database; 0: never
 const char *const RESTORED = "../texcell/restored"; // the file with that time
@@ -221,7 +221,8 @@ extern "C" int __wrap_mysql_query(MYSQL *mysql, const char *sql)
 {
     const std::string text = sql;
 
-    // Statistics of app versions are nobody's credit, and BOINC checks whether they were written.
+    // Statistics of app versions are written at once: they are nobody's credit, and BOINC checks
+    // whether they were written.
     if (unit_id == 0 || begins_with(text, "update app_version ") ||
         (!begins_with(text, "update ") && !begins_with(text, "insert ")))
         return __real_mysql_query(mysql, sql);
@@ -232,6 +233,7 @@ extern "C" int __wrap_mysql_query(MYSQL *mysql, const char *sql)
     return 0;
 }
 
+// For a collected statement BOINC gets 1, as if it had changed a row.
 extern "C" my_ulonglong __real_mysql_affected_rows(MYSQL *mysql);
 extern "C" my_ulonglong __wrap_mysql_affected_rows(MYSQL *mysql)
 {
@@ -289,8 +291,8 @@ extern "C" int NAMED(__wrap_, UPDATE)(DB_VALIDATOR_ITEM_SET *set, WORKUNIT &unit
     if (unit_id != unit.id) // no result of this unit was judged
         return NAMED(__real_, UPDATE)(set, unit);
     for (RESULT &result : lost_results) {
-        // This counts neither as an error of the host nor as a copy: the transitioner makes
-        // another.
+        // With these values the result counts neither as an error of the host nor as one of the
+        // copies wanted, so that the transitioner makes another copy.
         result.outcome = RESULT_OUTCOME_CLIENT_DETACHED;
         result.validate_state = VALIDATE_STATE_NO_CHECK;
         set->update_result(result);
@@ -328,7 +330,7 @@ static int check_unit_files(const RESULT &result, const std::string &upload)
     }
     if (dir_hier_path(name.c_str(), config.download_dir, config.uldl_dir_fanout, unit) == 0 &&
         is_gone(unit)) {
-        log_messages.printf(MSG_CRITICAL, "%s: the work unit is not there\n", unit);
+        log_messages.printf(MSG_CRITICAL, "%s: the work unit is missing\n", unit);
         return VAL_RESULT_TRANSIENT_ERROR;
     }
     return 0;

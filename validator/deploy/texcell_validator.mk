@@ -1,4 +1,4 @@
-# Builds texcell_validator from the object files of BOINC's own validators:
+# Builds texcell_validator from texcell_validator.cpp and the object files of BOINC's validators:
 #     make -C BOINC/sched -f HERE/texcell_validator.mk HERE=HERE OUT=FILE
 include Makefile
 
