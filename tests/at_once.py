@@ -157,8 +157,8 @@ def short_steps():
 
 
 def test_indivisible_work(title, unit, share, library):
-    """Tests that indivisible work between two polls would be within the limit for the largest
-    picture. share: this unit's work as a share of the largest picture's."""
+    """Tests that the work between two polls, which cannot be divided, would be within the limit for
+    the largest picture. share: this unit's work as a share of the largest picture's."""
     gaps = os.path.join(WORK, "gaps")
     p = start(unit, os.path.join(WORK, "whole.npz"), gaps, LD_PRELOAD=library)
     p.wait()

@@ -119,8 +119,8 @@ def run_separately(start, folder, root, found):
 
 
 def pictures():
-    """Writes a TIFF and a JPEG. Returns the result of the ordinary build for them, by analyse and
-    by halves()."""
+    """Writes a TIFF and a JPEG. Returns the ordinary build's results for them, by analyse and by
+    run_separately()."""
     for name in ("pictures", "here"):
         (WORK / name).mkdir()
     Image.fromarray(blobs(200, 150, 1)).save(WORK / "pictures" / "a.tif", compression="tiff_lzw")

@@ -73,8 +73,8 @@ def below(folder):
 
 
 class Case:
-    """A command, in which OUT means a new folder. before: a function that prepares the folder;
-    good: exit codes of an allowed failure; device: the OpenCL device, or None."""
+    """A command, in which OUT is replaced by a new folder. before: a function that prepares the
+    folder; good: exit codes of an allowed failure; device: the OpenCL device, or None."""
 
     def __init__(self, name, *argv, before=None, good=(3,), device=None):
         self.name, self.argv, self.before, self.good, self.device = name, argv, before, good, device
@@ -282,7 +282,7 @@ def cases(made):
 
 
 def sweep(case):
-    """Makes calls of a case fail, with one test point."""
+    """Makes the selected calls of a case fail, one at a time; one test point for all."""
     calls = case.count()
     jobs = SWEEP.trials(case.argv[0], calls)
     found = tap.side_by_side(LANES, jobs,

@@ -70,7 +70,8 @@ def found(names, parameters, read=None):
 
 
 def matches(cost, allowed):
-    """The largest number of one-to-one matches."""
+    """The largest number of one-to-one matches. cost: the distances [n, m]; allowed [n, m]: whether
+    a pair may match."""
     rows, columns = optimize.linear_sum_assignment(np.where(allowed, cost - 1e6, 0))
     return int(allowed[rows, columns].sum())
 
@@ -128,9 +129,10 @@ def peer(share):
 
 
 def print_uneven_light():
-    """`background`: F1 for sets of pictures, as they are and with brightness rising threefold along
-    y or x. Parameters were chosen for each set with all of its pictures in view. A background by a
-    mean is wrong near the border, as BCCD's few large cells show; one by lines is not."""
+    """Prints F1 for each value of `background`, for sets of pictures as they are and with
+    brightness rising threefold along y or x. Parameters were chosen for each set with all of its
+    pictures in view. A background by a mean is wrong near the border, as BCCD's few large cells
+    show; a background by lines is not."""
     dark, bright = dict(PARAMETERS, min_area=450), dict(PARAMETERS, polarity="bright")
 
     def ground(method, radius):

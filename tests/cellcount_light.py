@@ -1,6 +1,6 @@
-"""Tests cellcount with processed grey values: smoothed, without background, with a local threshold,
-or split by intensity. Every pixel equals that of the oracle in Python (oracle/cellcount_oracle.py).
-Also tests input that must be refused."""
+"""Tests cellcount with processed grey values (smoothed, with the background subtracted), with a
+local threshold, and with regions split by intensity. Every pixel equals that of the oracle in
+Python (oracle/cellcount_oracle.py). Also tests input that must be refused."""
 import itertools
 import os
 import sys

@@ -13,8 +13,8 @@ COMPACT = ["--param", "min_fill=0.65", "--param", "max_aspect=1.7"]
 
 
 def found(numbers, *args):
-    """{picture: number of regions}. Each picture is analysed separately, as by a person with one
-    dish."""
+    """{picture: number of regions}. Each picture is analysed separately, as a person who has one
+    dish would do."""
     out = os.path.join(tap.scratch(), "out")
     counts = {}
     for n in numbers:

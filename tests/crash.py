@@ -167,8 +167,8 @@ def fill(folder, files):
 
 
 def cut(folder, files, events, rng):
-    """(disk, {name: bytes}): the disk with these files after the events up to a random one (or
-    after all), and the files after a power cut at this point."""
+    """Applies the recorded events up to a random one, or all of them, to a disk with these files.
+    Returns (the disk, {name: bytes} of the files after a power cut at this point)."""
     disk = power.Disk(folder, files)
     for event in events[
             :rng.choice((len(events), *(rng.randrange(len(events) + 1) for _ in range(7))))]:

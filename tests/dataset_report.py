@@ -1,7 +1,7 @@
-"""Tests the page of texcell-assimilate report, in Chromium at three widths: counts, reasons,
-histograms and pictures of a data set; names that contain markup are escaped; the page names no
-folder of the server and loads nothing from elsewhere; and it is replaced as a whole or not at
-all."""
+"""Tests the page of texcell-assimilate report, in Chromium at three widths. The page has counts,
+reasons, histograms and pictures of a data set; names that contain markup are escaped; the page
+names no folder of the server and loads nothing from elsewhere; and an existing page is replaced as
+a whole or not at all."""
 import html.parser
 import os
 import re

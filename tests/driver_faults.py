@@ -74,8 +74,8 @@ def read_counts(path):
 
 
 def try_fault(unit, name, call, nth, how, expected, limit):
-    """One fault. Returns (title, whether the CPU gave the right bytes with exit code 0, a message,
-    and no file left; details)."""
+    """Makes one call fail. Returns (title, whether the run was right: the CPU computed the right
+    bytes, the exit code is 0, there is a message and no file is left; details)."""
     title = "%s: %s %s at time %d" % (name, call, how, nth)
     run_name = "%s-%s-%d-%s" % (name, call, nth, how)
     path = os.path.join(WORK, run_name + ".counts")

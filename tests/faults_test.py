@@ -93,7 +93,7 @@ class Case:
 
 
 class Any:
-    """A case of calls_test.py: all files that it writes are compared, and a failed run is
+    """A case of calls_test.py: all files that the case writes are compared, and a failed run is
     repeated."""
 
     def __init__(self, case):

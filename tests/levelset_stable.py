@@ -55,7 +55,8 @@ def float64(image, p, rounded=False):
 
 
 def share(a, b):
-    """The share of pixels that differ, of those inside a."""
+    """The number of pixels that differ between the masks a and b, divided by the pixels inside
+    a."""
     return np.count_nonzero(a != b) / max(np.count_nonzero(a), 1)
 
 

@@ -39,7 +39,7 @@ def library(name, *source):
 
 
 def spread(low, high):
-    """Up to MOST values from low to high, in a geometric sequence."""
+    """A geometric sequence of up to MOST values from low to high."""
     return sorted({round(low * (high / low) ** (i / max(1, MOST - 1))) for i in range(MOST)})
 
 
@@ -80,7 +80,7 @@ def test_limits(case):
 
 
 def test_signals(case, kill_at):
-    """A signal at each call that changes files; a second signal ends the process at once."""
+    """Sends a signal at each call that changes files; a second signal ends the process at once."""
     count = path("count")
     case.run(path("out", case.name), LD_PRELOAD=kill_at, KILL_COUNT=count)
     calls = max(map(int, calls_test.content(count).split()))

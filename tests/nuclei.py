@@ -78,8 +78,8 @@ def plain(picture, bright):
 
 
 def scores(folder, some, peer=True):
-    """{kind: (F1 of cellcount, F1 of scikit-image)}, of every some-th picture. peer: with
-    scikit-image."""
+    """{kind: (F1 of cellcount, F1 of scikit-image)}. some: every some-th picture is used; peer:
+    whether scikit-image is scored, too."""
     out, marks = {}, {}
     for kind, bright in KINDS.items():
         names = pictures(folder, kind)[::some]

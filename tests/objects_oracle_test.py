@@ -136,8 +136,8 @@ def test_large_objects():
 
 # --- the phantom ----------------------------------------------------------------------------------
 
-# The values in the IBSI's reference manual for the four ways of aggregation: by slice, averaged; by
-# slice, merged; 3D, averaged; 3D, merged.
+# The values in IBSI's reference manual for the four ways of aggregation, in this order: by slice,
+# averaged; by slice, merged; 3D, averaged; 3D, merged.
 PUBLISHED = {
     "joint_maximum": ("0.519", "0.512", "0.503", "0.509"),
     "joint_average": ("2.14", "2.14", "2.14", "2.15"),

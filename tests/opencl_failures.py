@@ -84,7 +84,7 @@ class Job:
 
 
 def sweep(job, device, **hooks):
-    """Makes calls of a job fail: one test point."""
+    """Makes the selected calls of a job fail, one at a time; one test point for all."""
     calls = job.calls(device, **hooks)
     jobs = SWEEP.trials(device, calls)
 

@@ -1,7 +1,7 @@
 """Chooses the calls of a program that tests make fail. A place is a call with the stack of all its
-callers; the first and the last call of each place fail, alone or with all later calls ("N+"), in
-the first test case that reaches the place. An environment variable selects some of these trials: N
-for every N-th, 1 for all; "all" makes each call of each case fail."""
+callers. The first and the last call of each place fail, alone or with all later calls ("N+"), in
+the first test case that reaches the place. An environment variable selects some of these trials:
+its value N means every N-th trial, 1 all trials, and "all" makes each call of each case fail."""
 import collections
 import os
 
@@ -40,7 +40,7 @@ class Sweep:
                     dict(collections.Counter(codes))), "\n".join(bad[:12]))
 
     def done(self):
-        """Ends the test; a point checks that at least one injected failure changed an exit code."""
+        """Ends the test, after a test point: at least one injected failure changed an exit code."""
         if sum(self.codes.values()) > 20:
             tap.ok(set(self.codes) - {0}, "all of them: %s" % dict(self.codes))
         tap.done()

@@ -51,8 +51,8 @@ JOBS = {
 # Nanoseconds of a work-item by a false clock, for jobs with another time than 100 ns (10 million
 # work-items a second, slower than any GPU): with these one chunk exceeds the limit.
 ITEM_NS = {"glcm, chunks of many launches": 2000}
-# {analysis whose rests between launches are measured: whether the device does all of its work}. If
-# not, the host works between launches.
+# {analysis whose rests between launches are measured: whether the device does all of its work, so
+# that the host does not work between launches}.
 SHARED = {"cellcount": False, "levelset": True}
 
 
@@ -90,7 +90,7 @@ def short_launches(name, cpu):
     took = times_of(path)[1]
     tap.ok(same and len(took) > 10, name + ": the same bytes in short launches", len(took))
     late = took[len(took) // 2:]
-    # One may be too long: the size of a launch is set by the one before.
+    # One launch may be too long, as its size follows from the time of the one before.
     tap.ok(np.sum(late > 10) <= max(1, len(late) // 100) and np.max(took) <= 15,
            name + ": no launch exceeds its limit",
            np.sort(took)[-10:])

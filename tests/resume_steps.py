@@ -22,7 +22,7 @@ def path(name):
 
 
 def short_steps():
-    """The environment variables that make steps as short as possible."""
+    """The environment variables that preload a library that makes steps as short as possible."""
     library = path("short_steps.so")
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library,
                     os.path.join(tap.SRC, "tests", "resume", "short_steps.c"), "-ldl"])

@@ -1,7 +1,7 @@
-"""Tests that the server's programs (check, verify, store, submit) survive kill -9 at random
-moments, of the process alone or with its children. They are started again, as BOINC's daemons do,
-until they end: nothing is lost, and nothing is stored twice. KILLS: kills for each program (default
-8; make check-long: 75)."""
+"""Tests that the server's programs, when they check, verify, store or submit, survive kill -9 of
+the process alone or with its children, at random moments. They are started again, as BOINC starts
+its daemons, until they end: nothing is lost, and nothing is stored twice. KILLS: the number of
+kills of each program (default 8; make check-long: 75)."""
 import os
 import random
 import shutil

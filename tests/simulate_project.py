@@ -79,8 +79,8 @@ class World:
                 return host, value, forged
 
     def verified(self, forged, share, chance):
-        """The server computes a share of the items again, with the probability `chance`. Returns
-        False if one of them was forged."""
+        """With the probability `chance` the server computes the given share of the items again.
+        Returns False if one of these items was forged, otherwise True."""
         if share == 0 or self.random.random() >= chance:
             return True
         n = max(1, math.ceil(share * ITEMS - 1e-9))
@@ -142,7 +142,7 @@ class World:
 
 
 def wilson(k, n, z=1.96):
-    """The 95% confidence interval of a share that was seen k times in n."""
+    """The 95% confidence interval (z = 1.96) of the share of an outcome seen k times in n."""
     middle, half = ((k + z * z / 2) / (n + z * z),
                     z / (n + z * z) * math.sqrt(k * (n - k) / n + z * z / 4))
     return max(0.0, middle - half), min(1.0, middle + half)

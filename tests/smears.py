@@ -91,8 +91,8 @@ def person(learnt, scored, light=True):
 
 
 def ceiling():
-    """Prints F1 of all cells, with and without a box, against the boxes, and of the cells found
-    against all cells."""
+    """Prints F1 of all cells, with and without a box, compared with the boxes, and F1 of the cells
+    found compared with all cells."""
     for name, more in WITHOUT_BOX.items():
         boxes = marks.marks_of(name)
         everything = np.concatenate([boxes, more])

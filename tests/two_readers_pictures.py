@@ -37,8 +37,8 @@ STRICTER = (
 
 
 def by_pil(data):
-    """The mode, the samples of each page, and whether the file states if 0 is black. Raises an
-    exception if PIL cannot read it."""
+    """(mode, samples of each page, whether the file states if 0 is black). Raises an exception if
+    PIL cannot read the file."""
     with Image.open(io.BytesIO(data)) as im:
         pages = [np.asarray(p.copy()) for p in ImageSequence.Iterator(im)]
         return im.mode, pages, im.format != "TIFF" or 262 in im.tag_v2

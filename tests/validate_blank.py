@@ -47,8 +47,9 @@ def other_pictures(slices, others):
 
 
 def test_cost_of_checks():
-    """If a spot check costs much, few items are checked: one forged item is found with some
-    probability, and forged items throughout always. If it costs little, each item is checked."""
+    """If checking an item costs much, few items are checked: a single forged item is found with
+    some probability, and a result whose items are all forged is always found. If checking costs
+    little, each item is checked."""
     for side, least, most in ((30, 60, 60), (600, 1, 11)):
         test_many_items(side, least, most)
 

@@ -39,8 +39,8 @@ def invariants_of(kind, text):
 
 
 def compare(name, headings):
-    """Compares the translations of a page with the English one, which has at least so many
-    headings."""
+    """Compares the translations of a page with the English page, which must have at least
+    `headings` headings."""
     page = parts(name + ".md")
     tap.ok(sum(k.startswith("#") for k, _ in page) >= headings, "the English page " + name,
            len(page))

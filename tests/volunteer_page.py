@@ -70,8 +70,8 @@ def plain(message):
 
 
 def cores(message):
-    """The message as plain() makes it; also without a % at its beginning or end, which may be
-    another message."""
+    """The message as plain() makes it, also without a % at its beginning or end, as that part may
+    be another message."""
     text = plain(message)
     return {text, re.sub("^%: ", "", text), re.sub(": %$", "", text)}
 

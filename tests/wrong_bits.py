@@ -34,7 +34,7 @@ def result(unit, device, timeout=600, **hooks):
 
 
 def launched_by(unit):
-    """The kernels that the self-test or the job launches."""
+    """The names of the kernels that the self-test or the job launches."""
     names = os.path.join(FOLDER, "names")
     result(unit, "opencl", launched=names)
     with open(names) as f:
