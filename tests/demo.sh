@@ -52,7 +52,7 @@ wait_for_work() {
         [ "$tenths" -lt 6000 ] || break
     done
     indent log
-    die "the run could not be interrupted in its middle"
+    die "the run could not be interrupted before its end"
 }
 
 # run_until THREADS ITEMS SIGNAL: runs the job, and sends the signal when it has finished ITEMS items
@@ -92,7 +92,7 @@ started=$(date +%s)
 step "1. Three real pictures are packed into a work unit"
 echo "   ihc: stained tissue of the colon. cell: a cell in saline, phase. gravel: a texture."
 for name in ihc cell gravel; do
-    cp "$pictures/data/$name.png" . || die "scikit-image's package does not bring $name.png"
+    cp "$pictures/data/$name.png" . || die "scikit-image's package does not contain $name.png"
 done
 cat >parameters.json <<'JSON'
 {"preset": "hcc", "distances": [1, 2, 4, 8], "roi": {"type": "all"},

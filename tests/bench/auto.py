@@ -1,7 +1,8 @@
-"""make bench-auto: what `--device auto` takes compared with the faster of the CPU and the first
-OpenCL GPU, for 20 units of one picture with 64 x 64 to 8192 x 8192 pixels. Wall seconds of whole
-processes with kernels compiled before, the best of three in turn; differences of a hundredth of a
-second are ignored. Above 1.2, auto chose badly."""
+"""make bench-auto: the time with `--device auto` divided by that of the faster of the CPU and the
+first OpenCL GPU, for 20 units of one picture with 64 x 64 to 8192 x 8192 pixels. Times are wall
+seconds of whole processes, with kernels compiled before, the best of three; the devices take turns.
+Differences of a hundredth of a second are ignored. A ratio above 1.2 means that auto chose
+badly."""
 import os
 import sys
 import time

@@ -28,7 +28,7 @@ typedef struct bench {
     void *params;
     wu_item item;
     an_work work;
-    uint64_t matrices; /* of one run */
+    uint64_t matrices; /* number of matrices of one run */
 } bench;
 
 /* Wall seconds of a run, and processor seconds. */

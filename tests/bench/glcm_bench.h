@@ -1,6 +1,6 @@
 /*
- * Variants of glcm's cpu.c with parts left out, to measure the cost of each part. Each is that same
- * file, compiled after a header with a macro that ends add_features early.
+ * Variants of glcm's cpu.c with parts left out, to measure the cost of each part. Each variant is
+ * cpu.c itself, compiled after a header with a macro that ends add_features early.
  */
 #ifndef GLCM_BENCH_H
 #define GLCM_BENCH_H

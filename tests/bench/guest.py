@@ -1,4 +1,4 @@
-"""What texcell costs its host.
+"""Measures what texcell costs the computer on which it runs.
 
 make bench-threads: each analysis on 1, 2, 4, ... threads up to the number of processors (or
 THREADS): seconds, and the efficiency (speed-up divided by threads).

@@ -176,8 +176,8 @@ def random_unit(analysis, k, of):
 
 
 def measure_doubts(names, of):
-    """Checking pixels, with doubts, takes the time of check without --no-pixels less that with
-    it."""
+    """Counts units in doubt, and times checking pixels, including the items that are in doubt: the
+    time of check minus that of check --no-pixels."""
     n, sums = int(os.environ.get("UNITS", "1000")) // len(names), {}
     for k in range(n):
         for analysis in names:
@@ -217,7 +217,8 @@ def pool_of(analysis, of, flat):
 
 
 def once(of_picture):
-    """of_picture, remembering its results by the picture, which must not be changed."""
+    """A function like of_picture that computes the result of each picture only once; pictures must
+    not be changed."""
     known = {}
 
     def remembered(picture, *more):
@@ -228,7 +229,8 @@ def once(of_picture):
 
 
 def measure_cost(names, of):
-    """Times units with items of a pool: as many as take SECONDS, judging by earlier units."""
+    """Times units with items of a pool. The number of items is that which takes SECONDS, estimated
+    from earlier units."""
     workunit.png, workunit.label_png = once(workunit.png), once(workunit.label_png)
     pools = {(a, flat): list(pool_of(a, [o for o in of if (len(o[1]) == 1) == flat], flat))
              for a in names for flat in (True, False)

@@ -1,5 +1,5 @@
 """make bench-plans: for each analysis, the operations of its plan per second of processor time, on
-one thread, for real pictures if they are there. This should be the same for all analyses, since
+one thread, for real pictures if they are present. This should be the same for all analyses, since
 credit and the time left are computed from operations. Processor time is the least of seven runs,
 minus 4 ms for starting the program; decoding is included, as in a task. PICTURE=FILE: uses
 that picture, which must have at least 480 x 640 pixels."""

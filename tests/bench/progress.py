@@ -1,10 +1,10 @@
-"""make bench-progress: how linear the fraction done is. The client estimates the time left from it:
-t (1 - f) / f, where t is the time so far; here processor time of one thread. Prints the relative
-error of that estimate at a tenth of the task and later, the median of BENCH_ROUNDS (3) runs; "-":
-no fraction was printed near that share. First for tasks like a project's, of many items: pieces of
-real pictures, of different sizes and kinds; then for single items. Arguments: names of analyses
-(default: all). BENCH_DEVICE=opencl: on that device, by the wall clock; the first run of each is
-ignored, since the driver compiles then."""
+"""make bench-progress: how linear the reported fraction done, f, is. BOINC's client estimates the
+time left as t (1 - f) / f, where t is the time so far; here t is the processor time of one thread.
+Prints the relative error of that estimate at a tenth of the task and later, the median of
+BENCH_ROUNDS (3) runs; "-": no fraction was printed near that share of the task. First for tasks of
+many items, as in a project: pieces of real pictures, of different sizes and kinds; then for single
+items. Arguments: names of analyses (default: all). BENCH_DEVICE=opencl: computes on that device,
+and t is wall time; the first run of each task is ignored, since the driver compiles then."""
 import fcntl
 import os
 import pty

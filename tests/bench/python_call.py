@@ -1,4 +1,4 @@
-"""make bench-python: the CPU time that texcell.analyse takes besides the programs that it runs."""
+"""make bench-python: the CPU time of texcell.analyse without that of the programs that it runs."""
 import os
 import resource
 import statistics

@@ -72,7 +72,7 @@ static long peeked(pid_t pid)
 {
     char byte;
     struct iovec to = { &byte, 1 },
-                 from = { (void *)(uintptr_t)&environ, 1 }; /* the parent has the same layout */
+                 from = { (void *)(uintptr_t)&environ, 1 }; /* the same address in the parent */
 
     return process_vm_readv(pid, &to, 1, &from, 1, 0);
 }

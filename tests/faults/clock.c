@@ -1,6 +1,7 @@
 /*
- * A library to be preloaded into a program: at each reading the wall clock jumps by one more day,
- * forward, or back with CLOCK_BACK. The steady clock does not change.
+ * A library to be preloaded into a program: at each reading the wall clock jumps forward by a day
+ * more than at the reading before, or, with the environment variable CLOCK_BACK, back. The steady
+ * clock does not change.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -5,7 +5,7 @@
  *   FAIL_AT=PLACE:N[+]  the N-th call from a place fails, with + also all later calls
  *                   (../hooks/places.h)
  *   FAIL_ERRNO      the errno of calls that fail, as a number
- *   FAIL_COUNT=FILE each process appends the places of its calls, and how many each had
+ *   FAIL_COUNT=FILE each process appends the places of its calls, and the number of calls of each
  *   FAIL_OWN        only allocations by the program itself fail, none by libraries
  *
  * A forked process continues its parent's counts.

@@ -1,14 +1,16 @@
 #!/bin/sh
-# run.sh [FOLDER]: builds the fuzz targets in FOLDER (default: fuzz in the build folder), makes their first inputs, runs each target
-# for FUZZ_SECONDS (8), two at a time, and prints TAP.
+# run.sh [FOLDER]: builds the fuzz targets in FOLDER (default: fuzz in the build folder), makes
+# their first inputs, runs each target for FUZZ_SECONDS (8), two at a time, and prints TAP.
 #
-# run.sh coverage [FOLDER]: instead prints the coverage of the readers' lines by the first inputs and the corpora in FOLDER.
+# run.sh coverage [FOLDER]: prints instead which share of the readers' lines is executed for the
+# first inputs and the corpora in FOLDER.
 #
-# FUZZ_FAST=1: without the address sanitizer, and undefined behaviour ends the run without a message: two to five times as many runs.
-# Inputs that it adds to the corpora should be run without FUZZ_FAST, too.
+# FUZZ_FAST=1: makes two to five times as many runs, without the address sanitizer; undefined
+# behaviour ends a run without a message. Inputs that are then added to the corpora should be run
+# without FUZZ_FAST, too.
 #
-#
-# To add a target NAME: tests/fuzz/fuzz_NAME.c, NAME in TARGETS, and a generator NAME in make_seeds.py.
+# To add a target NAME, write tests/fuzz/fuzz_NAME.c and a generator NAME in make_seeds.py, and add
+# NAME to TARGETS.
 TARGETS="job npz checkpoint validate state picture export dataset"
 
 here=$(dirname "$0")
@@ -24,7 +26,8 @@ python=${PYTHON:-$(for p in /usr/bin/python3 python3; do "$p" -c 'import numpy' 
 clang=${CLANG:-clang}
 [ "$clang" = : ] && clang=clang
 
-# Without tracing of comparisons, which takes up to two thirds of the time and finds fewer edges in the same time.
+# Comparisons are not traced: tracing takes up to two thirds of the time, so that fewer edges are
+# found in the same time.
 flags="-std=gnu11 -g -O1 -ffp-contract=off -fno-omit-frame-pointer -fno-sanitize-coverage=trace-cmp -I$src -I$build"
 sanitizers=fuzzer,address,undefined
 reports=-fno-sanitize-recover=all
@@ -37,8 +40,8 @@ libs=${FUZZ_LIBS:-"-ltiff -ljpeg -lexpat -lpng $deflate -ljansson -lsqlite3 -lz 
 # All sources that read files, except command lines and code for other systems.
 sources=$(cd "$src" && find app/base app/analysis app/checkpoint.c app/spool.c workunits validator/check validator/dataset \
     tests/fuzz/fuzz_zip.c tests/fuzz/fuzz_fail.c tests/fuzz/fuzz_files.c -name '*.c' ! -name main.c ! -name os_windows.c)
-# Without allocation stacks, and with a small quarantine of freed memory: both take a quarter of the time. To see the stacks, run an
-# input by hand.
+# Stacks of allocations are not recorded, and the quarantine of freed memory is small: otherwise
+# both would take a quarter of the time. To see the stacks, run an input by hand.
 export ASAN_OPTIONS="${ASAN_OPTIONS:-malloc_context_size=1:quarantine_size_mb=4:thread_local_quarantine_size_kb=1024}"
 
 mkdir -p "$folder" || exit 99
@@ -85,7 +88,7 @@ one()
     fi > "$1.tap" 2>&1
 }
 
-# The sources that read untrusted files first.
+# The sources that are the first to read untrusted files; coverage prints their lines.
 READERS="workunits/format/archive.c workunits/format/json_text.c workunits/format/job.c workunits/format/pixels.c
     workunits/format/member_png.c workunits/format/png_io.c workunits/format/npz.c workunits/format/declared.c
     workunits/format/result_file.c workunits/tools/picture*.c app/checkpoint.c app/spool.c validator/check/items.c

@@ -16,7 +16,7 @@
 static struct {
     atomic_ulong place; /* 0: the entry is free */
     atomic_ulong times; /* calls */
-} places[1 << 16];      /* far more than there are */
+} places[1 << 16];      /* far more entries than a program has places */
 
 /* The chosen call, as choose_place sets it. */
 static struct {
@@ -82,8 +82,8 @@ static void count_place(unsigned long place)
     places[i].times++;
 }
 
-/* To be called at each call that may be chosen; returns whether it is the chosen one. count:
- * whether to count its place. */
+/* A replaced function calls this first. Returns whether this call is the chosen one. count: whether
+ * to count the call's place. */
 static int is_chosen(int count)
 {
     unsigned long place;

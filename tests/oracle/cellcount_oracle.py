@@ -175,8 +175,8 @@ def structure(connectivity):
 
 
 def squared_distance(mask):
-    """The squared distance to the nearest pixel outside the mask; the picture's border does not
-    count as such."""
+    """The squared distance to the nearest pixel outside the mask. What lies beyond the picture's
+    border does not count as outside."""
     if mask.all():
         return np.full(mask.shape, 2 ** 32 - 1, np.int64)
     where = ndimage.distance_transform_edt(mask, return_distances=False, return_indices=True)
@@ -249,8 +249,8 @@ def by_intensity(values, mask, p):
 
 
 def typical_area(areas, share=2):
-    """The least area such that regions up to it contain half (1/share) of all pixels; None without
-    regions."""
+    """The least area such that the regions that are not larger contain half (1/share) of all
+    regions' pixels; None if there are no regions."""
     areas = np.sort(areas)
     return int(areas[np.argmax(share * np.cumsum(areas) >= areas.sum())]) if len(areas) else None
 
@@ -284,7 +284,7 @@ class Answer:
 
 
 def analyse(picture, parameters, inside=True):
-    """The Answer for a picture. inside: a mask."""
+    """The Answer for a picture. inside: the mask, or None."""
     inside = np.broadcast_to(np.asarray(inside) != 0, picture.shape[:2])
     p = dict(DEFAULTS, **parameters)
     image = grey(picture)
@@ -345,8 +345,8 @@ def analyse(picture, parameters, inside=True):
 
 
 def stands_out(labels, values, threshold, bright, p, n):
-    """Which regions min_contrast keeps, in exact fractions: the distance of a region's mean from
-    the threshold is compared with that of all large regions together."""
+    """Whether min_contrast keeps each region, in exact fractions: the distance of the region's mean
+    from the threshold is compared with that of the mean of all large regions together."""
     index = np.arange(1, n + 1)
     area = [int(v) for v in ndimage.sum_labels(np.ones(labels.shape, np.int64), labels, index)]
     total = [int(v) for v in ndimage.sum_labels(values.astype(np.float64), labels, index)]

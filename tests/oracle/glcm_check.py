@@ -157,7 +157,7 @@ def check(name, parameters, items, threads=1):
 
 def refused(name, parameters, items, words):
     """One test point: the program refuses the work unit with exit code 2 and one line that contains
-    these words, and leaves no result."""
+    `words`, and leaves no result."""
     unit = os.path.join(folder(), "unit.zip")
     result = os.path.join(folder(), "result.npz")
     if os.path.exists(result):

@@ -118,7 +118,7 @@ def intensity(grey, inside, place):
 
 
 def orientation(r):
-    """skimage's orientation, except for its sign if both variances are equal, and 0 for round
+    """skimage's orientation, but with another sign if both variances are equal, and 0 for round
     objects."""
     (a, b), (_, c) = r.inertia_tensor
     return 0.5 * math.atan2(-2 * b + 0.0, c - a)

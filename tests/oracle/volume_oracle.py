@@ -67,8 +67,8 @@ def interiors(membrane, mode):
 
 
 def bias(labels, outside, membrane, before, reach, mode):
-    """The number of voxels that the repair took from interiors: added voxels whose nearest voxels
-    along all axes, other than added ones, belong to cells."""
+    """The number of voxels that the repair took from interiors: voxels that it added to the
+    membrane, and whose nearest voxels along all axes, except for added ones, belong to cells."""
     added = membrane & ~before
     n_taken = 0
     for position in np.argwhere(added):

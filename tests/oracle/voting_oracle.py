@@ -155,7 +155,7 @@ def lengths_weights(scheme, g, floor):
 
 
 def covers(scheme, directions, offset, cos2):
-    """For each voter: whether its cone contains the pixel at `offset` from it."""
+    """For each voter, whether the voter's cone contains the pixel at `offset` from the voter."""
     d = np.array(scheme.physical(offset))
     dot = (directions * d).sum(-1)
     return (dot > 0) & (dot * dot * (1 << 20) >=

@@ -22,7 +22,7 @@ def shifted(a, d, fill):
 
 
 def ways(height, ground, around, plateaus):
-    """For each pixel the index of the neighbour uphill; its own index on a maximum."""
+    """For each pixel the index of the neighbour uphill, or on a maximum the pixel's own index."""
     index = np.arange(height.size).reshape(height.shape)
     best, to = height.copy(), index.copy()
     for d in around:

@@ -9,7 +9,7 @@ import subprocess
 
 import tap
 
-# GCN 3, GCN 5 (Vega), RDNA 1, 2 and 3. Older libraries do not have the last.
+# GCN 3, GCN 5 (Vega), RDNA 1, 2 and 3. Older device libraries lack RDNA 3.
 PROCESSORS = ["gfx803", "gfx900", "gfx906", "gfx1010", "gfx1030", "gfx1100"]
 FLAGS = ("-x cl -cl-std=CL1.2 -D__OPENCL_VERSION__=120 -Xclang -finclude-default-header -O3 -Wall"
          " -Wno-unused-function -Werror -ffp-contract=off -cl-fp32-correctly-rounded-divide-sqrt"

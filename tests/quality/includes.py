@@ -1,5 +1,6 @@
-"""Tests the dependencies of the sources: no #include is against the order in docs/dev/design.md,
-there is no circle, and only an analysis's own folder contains the names of its arrays."""
+"""Tests the dependencies of the sources: no #include contradicts the order in docs/dev/design.md,
+no files include each other in a circle, and only an analysis's own folder contains the names of its
+arrays."""
 import glob
 import os
 import re
@@ -85,7 +86,7 @@ SYSTEM = re.compile(r"^[ \t]*#[ \t]*(?:if|elif)\w*\b.*\b(_WIN32|_WIN64|__MINGW\w
 
 
 def circle(graph):
-    """A list of files of which each includes the next and the last the first, or None."""
+    """A list of files of which each includes the next one, and the last one the first; or None."""
     state = {}
 
     def visit(node, trail):
@@ -109,8 +110,8 @@ def circle(graph):
 
 
 def modules(graph):
-    """The graph of modules: NAME.c and NAME.h are one; a header without a source belongs to each
-    module that includes it."""
+    """The graph of modules. NAME.c and NAME.h are one module; a header without a source belongs to
+    each module that includes it."""
     def stem(f):
         return os.path.splitext(f)[0]
 

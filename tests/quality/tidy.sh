@@ -18,7 +18,7 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 99' INT TERM HUP
 export tidy src build folder
 
-# Files for Windows need its headers.
+# Headers of Windows, for the sources that are only for Windows.
 export windows=/usr/share/mingw-w64/include
 
 # The warnings about each file go to a separate log.
@@ -52,7 +52,7 @@ done < "$folder/files"
 
 number=$((number + 1))
 if ! command -v cppcheck > /dev/null; then
-    echo "ok $number - cppcheck # SKIP not there"
+    echo "ok $number - cppcheck # SKIP cppcheck is not installed"
 elif cppcheck --quiet -j "$jobs" --std=c11 --enable=warning,performance,portability --suppressions-list=tests/quality/cppcheck.txt \
     --error-exitcode=1 -DBW_WITH_BOINC -I. -I"$build" app opencl wrapper workunits validator > "$folder/cppcheck" 2>&1; then
     echo "ok $number - cppcheck finds nothing"

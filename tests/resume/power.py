@@ -8,7 +8,7 @@ SECTOR = 512
 
 
 class Node:
-    """A file: its bytes that are certainly on the disk, and the later changes."""
+    """A file: the bytes that are certainly on the disk, and the changes made after them."""
 
     def __init__(self, data=b""):
         self.data, self.since = data, []

@@ -48,7 +48,7 @@ typedef struct fake_world {
     cl_ulong start_ns, end_ns;       /* profiling times of every event */
     cl_int event_state;              /* state of an event from the third clGetEventInfo on */
     unsigned event_polls;            /* calls of clGetEventInfo */
-    const tc_background *background; /* may be NULL */
+    const tc_background *background; /* the background threads that `up` counts; may be NULL */
     unsigned up; /* calls of clGetEventInfo while background threads were allowed to work */
 } fake_world;
 

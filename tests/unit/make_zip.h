@@ -41,8 +41,8 @@ typedef struct bytes {
     unsigned char *data;
     size_t n;       /* bytes in use */
     size_t room;    /* bytes allocated */
-    size_t pos;     /* where bytes_read continues */
-    size_t at_most; /* the most bytes that one bytes_read returns; 0: no limit */
+    size_t pos;     /* offset at which the next bytes_read begins */
+    size_t at_most; /* largest number of bytes that a call of bytes_read returns; 0: no limit */
 } bytes;
 
 static inline int bytes_write(void *user, const void *buf, size_t n)

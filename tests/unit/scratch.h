@@ -18,7 +18,7 @@ static inline void must_failed(const char *condition, const char *file, int line
     abort();
 }
 
-/* Makes a new folder and returns its path; free(). */
+/* Makes a new folder and returns its path, which remove_folder frees. */
 static inline char *make_folder(void)
 {
     const char *tmp = getenv("TMPDIR");
@@ -42,7 +42,7 @@ static inline void remove_folder(char *path)
     free(path);
 }
 
-/* Returns how many files a folder has. */
+/* Returns the number of files in a folder. */
 static inline int count_files(const char *path)
 {
     int n = 0;

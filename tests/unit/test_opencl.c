@@ -146,7 +146,7 @@ static void test_choose_best(void **state)
     make_workstation(&w);
     assert_string_equal(chosen_by_spec(&w, "auto", &err), "RTX 2");
     assert_string_equal(chosen_by_spec(&w, "opencl", &err), "RTX 2");
-    w.nvidia[1].available = CL_FALSE; /* then the best by units * MHz: 64*1600 > 40*2400 */
+    w.nvidia[1].available = CL_FALSE; /* of the others the best by units * MHz is chosen */
     assert_string_equal(chosen_by_spec(&w, "auto", &err), "gfx900");
     w.amd[0].single_fp = CL_FP_DENORM;
     assert_string_equal(chosen_by_spec(&w, "auto", &err), "gfx900");
@@ -470,7 +470,7 @@ static void test_buffers(void **state)
     ocl_buffer a, b, c;
     char data[16] = "x";
     tc_err err;
-    open_fake(&o); /* its memory is 512 KiB, and a buffer has at most 256 KiB */
+    open_fake(&o); /* texcell uses 512 KiB of its memory, and a buffer has at most 256 KiB */
     ocl_device *d = o.device;
     assert_int_equal(ocl_buffer_new(d, 1 << 18, "A", &a, &err), TC_OK);
     assert_int_equal(ocl_buffer_new(d, (1 << 18) - 1, "B", &b, &err), TC_OK);
@@ -568,10 +568,10 @@ static void test_build_failure(void **state)
     assert_null(program);
     memset(log, 'e', 299999);
     log[299999] = '\0';
-    fake.build_log = log; /* too long: the message leaves it out */
+    fake.build_log = log; /* a log that is too long is left out of the message */
     assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
     assert_string_equal(err.message, "G: build of fake.cl: CL_BUILD_PROGRAM_FAILURE");
-    log[5000] = '\0'; /* long: the message has its beginning */
+    log[5000] = '\0'; /* of a long log the message has the beginning */
     assert_int_equal(ocl_program_build(o.device, &source, NULL, false, &program, &err), TC_DEVICE);
     assert_in_range(strlen(err.message), 400, 500);
     fake.build_log = NULL;
@@ -700,7 +700,7 @@ static void test_program_cache_broken(void **state)
         write_file(path, data, length); /* the file is truncated, as on a full disk */
         assert_string_equal(build_once(&k, NULL), "S");
     }
-    fake.binary_refused = true; /* as by another driver of the same name and version */
+    fake.binary_refused = true; /* as another driver of the same name and version may do */
     assert_string_equal(build_once(&k, NULL), "BS");
     fake.binary_refused = false;
     fake.binary_fails = true;
@@ -841,7 +841,7 @@ static void test_batch(void **state)
     assert_int_equal(ocl_launch(d, &k, 1, NULL, &global, NULL, &batch, &err), TC_OK);
     fake.event_polls = 0;
     fake.event_state = CL_OUT_OF_RESOURCES;
-    fake.fail_at = fake.calls + 5; /* after the flush and three polls: clWaitForEvents */
+    fake.fail_at = fake.calls + 5; /* clWaitForEvents, after the flush and three polls */
     assert_int_equal(ocl_batch_wait(d, &batch, 3, &ms, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "clWaitForEvents"));
     /* The event is never complete: after some polls clWaitForEvents is called, which the guard
@@ -899,22 +899,22 @@ static void test_pace_rules(void **state)
     assert_int_equal(ocl_pace_next(&s, 5000), 100);
     assert_int_equal(ocl_pace_next(&s, 7), 7);
     assert_int_equal(ocl_pace_next(&s, 0), 0);
-    ocl_pace_took(&s, 100, 1); /* far too short: doubled */
+    ocl_pace_took(&s, 100, 1); /* a launch that was far too short: the size is doubled */
     assert_int_equal(s.now, 200);
-    ocl_pace_took(&s, 50, 1); /* less than a full launch: no change */
+    ocl_pace_took(&s, 50, 1); /* a launch below the current size: no change */
     assert_int_equal(s.now, 200);
     ocl_pace_took(&s, 200, 0);
     assert_int_equal(s.now, 400);
-    ocl_pace_took(&s, 400, 500); /* ten times too long: reduced at once */
+    ocl_pace_took(&s, 400, 500); /* a launch ten times too long: the size is reduced at once */
     assert_int_equal(s.now, 32);
-    ocl_pace_took(&s, 16, 400); /* even if it was not a full launch */
+    ocl_pace_took(&s, 16, 400); /* also after a launch below the current size */
     assert_int_equal(s.now, 1);
-    ocl_pace_took(&s, 1, 400); /* at least 1 */
+    ocl_pace_took(&s, 1, 400); /* the size is at least 1 */
     assert_int_equal(s.now, 1);
     for (int i = 0; i < 20; i++)
         ocl_pace_took(&s, s.now, 0.01);
-    assert_int_equal(s.now, 1000); /* at most the maximum */
-    ocl_pace_took(&s, 1000, 45);   /* near the target: no change */
+    assert_int_equal(s.now, 1000); /* the size is at most the maximum */
+    ocl_pace_took(&s, 1000, 45);   /* a launch near the target time: no change */
     assert_int_equal(s.now, 1000);
     ocl_pace_init(&s, 50, 10, 1000);
     s.even_units = true;

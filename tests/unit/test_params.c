@@ -61,7 +61,8 @@ static char *text_of(const glcm_params *p)
     return text;
 }
 
-/* Checks that parameters which are read, written as run and read again are the same. */
+/* Checks that parameters are the same after they were read, written as `run` writes them, and read
+ * again. */
 static void check_round_trip(const char *text)
 {
     glcm_params *p = read(text), *again;
@@ -596,7 +597,7 @@ static void checks_every_key(void **state)
 
 /* --- allocations that fail -------------------------------------------------------------------- */
 
-static size_t until_failure; /* the number of the next allocation that fails, from 1; 0: none */
+static size_t until_failure; /* 1: the next allocation fails, 2: the one after it, ...; 0: none */
 
 static void *malloc_or_fail(size_t size)
 {

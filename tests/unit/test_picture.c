@@ -19,7 +19,7 @@
 #include "workunits/tools/sources.h"
 #include "workunits/tools/tools.h"
 
-/* sources.c prints notes by these functions; the program has them in main.c. */
+/* sources.c prints notes by calling these functions, which the program defines in main.c. */
 void wu_note(const char *format, ...)
 {
     (void)format;

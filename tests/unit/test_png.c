@@ -92,7 +92,7 @@ static void reads_any_pixels(void **state)
         }
 }
 
-/* Writing callback of libpng, which writes the kinds of PNG that wu_png_write does not write. */
+/* libpng's callback for writing. libpng writes the kinds of PNG that wu_png_write does not. */
 static void to_bytes(png_structp png, png_bytep data, size_t n)
 {
     bytes_write(png_get_io_ptr(png), data, n);

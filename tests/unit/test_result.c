@@ -18,7 +18,7 @@ typedef struct fixture {
     int loads;         /* calls of read_item */
     size_t fail_at;    /* reading this item fails */
     const char *fault; /* what is wrong with the last item, or "" */
-    double share;      /* last reported by record_share(); 0: none */
+    double share;      /* the share of the work that was last reported to record_share(); 0: none */
 } fixture;
 
 static tc_err err;
@@ -482,7 +482,7 @@ static void refuses_wrong_constants(void **state)
 
 /* --- declarations ---------------------------------------------------------------------------- */
 
-/* Declarations that were written are the same when read. */
+/* Declarations are the same after they were written and read. */
 static void reads_declarations(void **state)
 {
     static const char *const words[] = { "y", "x" };
@@ -515,7 +515,7 @@ static void reads_declarations(void **state)
     json_decref(json);
 }
 
-/* Wrong declarations, as a malicious file may have: one entry is wrong, or it is no list. */
+/* Wrong declarations, as a malicious file may have: one entry is wrong, or they are not a list. */
 static void refuses_declarations(void **state)
 {
     /* NOLINTBEGIN(bugprone-suspicious-missing-comma): long strings are in two parts */

@@ -50,7 +50,8 @@ static void end(job *j)
     json_decref(j->json);
 }
 
-/* By the plan, the fraction grows from loading's share to all but finishing's share. */
+/* While a worker computes, the fraction grows from the plan's share of loading to 1 minus its share
+ * of finishing. */
 static void check_plan(const job *j)
 {
     const an_plan *const plan = &j->work.plan;

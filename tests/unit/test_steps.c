@@ -41,7 +41,8 @@ enum { PARTS = 300, SHORT = 150, THREADS = 2, LONG_MS = 10 };
 
 static atomic_int times[PARTS];
 
-/* Parts are short at first and long later, as if the upper half of a picture were empty. */
+/* The first parts of the task are short and later ones long, as if the upper half of a picture were
+ * empty. */
 static void do_part(void *user, unsigned thread, size_t part)
 {
     (void)user;
@@ -81,7 +82,7 @@ static void pool_polls(void **state)
     an_pool_destroy(&pool);
 }
 
-/* After a stop only the first parts are done, each once, and at least one. */
+/* After a stop only parts at the beginning are done: at least one, and each once. */
 static void pool_stops(void **state)
 {
     an_pool *pool = make_pool();
