@@ -73,7 +73,7 @@ def test_new_analyses(names):
              "a line that is not like")):
         r = tests_of(line, "nova", text)
         tap.ok(r.returncode == 99 and r.stdout.startswith("Bail out! ") and words in r.stdout,
-               "an analysis %s ends the tests" % title,
+               "an analysis %s ends the tests with an error" % title,
                "exit %d\n%s%s" % (r.returncode, r.stdout, r.stderr))
 
 
@@ -109,7 +109,8 @@ def test_no_other_list(names):
         if len(named) > 1:
             found.append("%s names %s" % (f, ", ".join(named)))
     tap.ok(len(files) > 150 and not found,
-           "no file of the programs and of the build has another list", "\n".join(found))
+           "no file of the programs or of the build contains another list of analyses",
+           "\n".join(found))
 
 
 def described_columns(page):

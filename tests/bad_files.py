@@ -711,9 +711,10 @@ def check_limited_files(good):
             wrong.append("limit %d: exit code %d\n%s" % (size, p.returncode, p.stderr))
         culprits.add(messages[0].split(": ")[2] if messages else "")
         size += 1 + size // 8
-    tap.ok(not wrong, "limits of file sizes up to %d bytes: one line, exit code 3" % size,
+    tap.ok(not wrong,
+           "with files limited to up to %d bytes a run prints one line and exits with 3" % size,
            "\n".join(wrong[:3]))
-    tap.ok(out in culprits, "the result file, too, exceeded a limit", culprits)
+    tap.ok(out in culprits, "with some limits the result was the file that exceeded them", culprits)
     tap.ok(p.returncode == 0 and read(out) == read(whole),
            "with enough space the result is the same", p.stderr)
 

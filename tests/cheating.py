@@ -99,7 +99,7 @@ def test_one_number(analysis, number, unit, result):
             if codes != [0, 4, 4]:
                 wrong.append("%s: %s: %s" % (name, what, codes))
     tap.ok(tried > 0 and not wrong,
-           "%s, %d: of %d changed numbers check lets %d pass, verify and compare none"
+           "%s, %d: of %d changed numbers check accepts %d, verify and compare none"
            % (analysis, number, tried, passed), "\n".join(wrong))
 
 
@@ -123,11 +123,13 @@ def test_bytes_around_numbers(unit, result):
     lie.json["parameters"][zero] = -0.0
     file = save("other.npz", lie.bytes())
     codes = [validate("check", unit, file).returncode, validate("compare", result, file).returncode]
-    tap.ok(codes == [2, 4], "a zero has a sign: refused, and another result", codes)
+    tap.ok(codes == [2, 4],
+           "a parameter of -0.0, not 0: check refuses the result, and compare finds a difference",
+           codes)
     run = tap.run([tap.TEXCELL_ASSIMILATE, "--db", path("zero.sqlite"),
                    file]) if os.path.exists(tap.TEXCELL_ASSIMILATE) else None
     tap.ok(run is None or run.returncode == 2,
-           "a zero with a sign is not stored without the work unit, either",
+           "a result with the parameter -0.0 is not stored without the work unit, either",
            run and run.stderr)
     for what, data in (
             ("members in another order", members[:1] + members[:0:-1]),
@@ -189,7 +191,8 @@ def test_seeds(unit, result):
              for _ in range(runs)]
     counts = [sum(s >> b & 1 for s in seeds) for b in range(64)]
     far = [b for b, c in enumerate(counts) if abs(c - runs / 2) > 5 * math.sqrt(runs) / 2]
-    tap.ok(len(set(seeds)) == runs and not far, "no bit of the seeds can be foreseen", counts)
+    tap.ok(len(set(seeds)) == runs and not far,
+           "each bit of the seeds is set as often as not", counts)
 
 
 def main():

@@ -273,7 +273,8 @@ def data_set(jobs):
     tap.ok(all(p.returncode == 0 for p in again) and len(rows()[1]) == len(uploads),
            "after the last power cut all units are stored again",
            "\n".join(p.stderr for p in again))
-    tap.ok(not faults, "%d power cuts of a data set: stored units are in it, with their files" %
+    tap.ok(not faults,
+           "%d power cuts: the data set has all units reported as stored, with their files" %
            cuts, "\n".join(faults[:5]))
 
 

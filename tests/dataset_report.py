@@ -61,7 +61,7 @@ def fill():
     db.commit()
     columns = {row[1] for row in db.execute("PRAGMA table_info(volume_cells)")}
     tap.ok("volume_voxels" in columns and "volume" not in columns,
-           "volumes without a spacing are not next to those in micrometres", columns)
+           "the column of volumes in voxels is volume_voxels, not volume", columns)
     db.close()
 
 
@@ -108,7 +108,7 @@ def main():
            "an error of the data set keeps the old page", r.stderr)
     r = assimilate("report", "--db", DB, "-o", os.path.join(FOLDER, "nowhere", "page.html"))
     tap.ok(r.returncode == 3 and "cannot write" in r.stderr,
-           "a folder that does not exist", r.stderr)
+           "report into a folder that does not exist is an error", r.stderr)
     for args in (["--db", DB], ["-o", PAGE], ["--db", DB, "-o", PAGE, "x"]):
         tap.ok(assimilate("report", *args).returncode == 1, "refused: report " + " ".join(args[:1]))
     for file in os.listdir(DB + ".files"):

@@ -171,7 +171,7 @@ def main():
     for call in ("clGetPlatformIDs", "clCreateContext", "clBuildProgram", "clEnqueueNDRangeKernel"):
         p, content, _, _ = run(made[of_floats], "%s-%s-ftz" % (of_floats, call), "%s:1:ftz" % call)
         tap.ok(p.returncode == 0 and content == expected[of_floats],
-               "%s switches denormal numbers off: the same bytes" % call, p.stderr)
+               "a driver that switches denormal numbers off in %s: the same bytes" % call, p.stderr)
     for verb in ("devices", "selftest"):
         p = tap.run([tap.TEXCELL, verb] + (["--device", "opencl"] if verb == "selftest" else []),
                     env=dict(os.environ, **ENVIRONMENT, FALSE_DRIVER="clGetDeviceInfo:2:segv"))

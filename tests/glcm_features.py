@@ -68,13 +68,13 @@ def test_sliding(levels, names, square):
              "window": {"shape": "square" if square else "disc", "radius": 3},
              "features": names if len(names) < 24 else "ibsi", "maps": maps, "per_offset": True},
             [item("a", [grey])])
-    if not tap.ok(isinstance(r, dict), "%d levels: computed" % levels, r):
+    if not tap.ok(isinstance(r, dict), "%d levels: texcell computes the unit" % levels, r):
         return
     ordered = [n for n in ALL if n in names]
     titles = ["glcm_L%d_d01_%s_%s" % (levels, n, s) for n in ordered
               for s in ("mean", "range", "sd", "min", "max")]
     tap.ok(list(r["feature_names"]) == titles and r["offset_features"].shape[3] == len(names),
-           "%d levels: its columns" % levels)
+           "%d levels: the result has the columns of the features" % levels)
     of = [windows(levels, grey, tuple(o[:2]), 3, square) for o in r["offsets"]]
     wrong = []
     for f, name in enumerate(ordered):
@@ -96,7 +96,9 @@ def test_sliding(levels, names, square):
                     first[y, x] - for_first_offset(r, of)[y, x][name]) <= 1e-6 * (
                         1 + abs(first[y, x])):
                 wrong.append("map of %s at %d %d" % (name, y, x))
-    tap.ok(not wrong, "%d levels, %s: features and maps" % (levels, "square" if square else "disc"),
+    tap.ok(not wrong,
+           "%d levels, %s window: features and maps are those of the definitions"
+           % (levels, "square" if square else "disc"),
            "\n".join(wrong[:9]))
     check_same_file({"levels": [levels], "distances": [1, 2], "window": {"radius": 3},
                      "features": names},

@@ -28,7 +28,7 @@ def check_published(what, value, published):
 
 def main():
     slices, masks = list(PHANTOM), list(PHANTOM > 0)
-    tap.ok(sum(int(m.sum()) for m in masks) == 74, "74 voxels in the mask")
+    tap.ok(sum(int(m.sum()) for m in masks) == 74, "the phantom's mask has 74 voxels")
     answer = glcm_oracle.analyse(slices, PARAMETERS, masks)
     for feature, value in PUBLISHED.items():
         check_published("oracle, " + feature,

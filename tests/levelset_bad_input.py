@@ -76,9 +76,9 @@ def test_divergence():
                                       init=dict(BOX, z0=1, z1=4), **change))
             data, why = ls.state(UNIT, OUT, device, threads=2)
             tap.ok(data is None and "no longer finite after iteration" in why,
-                   "%s, %r: found" % (device, change), why)
+                   "%s: phi that overflows with %r is an error" % (device, change), why)
             messages.add((str(change), why))
-    tap.ok(len(messages) == 2, "the same iteration on every device", messages)
+    tap.ok(len(messages) == 2, "every device names the same iteration", messages)
 
 
 def test_slices():
@@ -87,7 +87,7 @@ def test_slices():
     workunit.write(UNIT, "levelset", dict(GOOD, init=dict(BOX, z0=0, z1=1)), [item])
     run = tap.run([tap.TEXCELL, "run", UNIT, "-o", OUT, "--device", "cpu", "--quiet"])
     tap.ok(run.returncode == 2 and "u.zip" in run.stderr and not os.path.exists(OUT),
-           "slices that differ in size", run.stderr)
+           "slices that differ in size are refused", run.stderr)
 
 
 def main():

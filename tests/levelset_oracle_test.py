@@ -103,12 +103,16 @@ def results(folder):
     r = np.load(out)
     phi, n, converged = oracle.evolve(image, oracle.start(shape, BALL2) & np.ones(shape, bool), p)
     tap.ok(np.array_equal(r["mask_it"], (phi[0] < 0).astype(np.uint8)) and
-           r["mask_it"].dtype == np.uint8, "the mask", (r["mask_it"] != (phi[0] < 0)).sum())
-    tap.ok(r["iterations_run"].tolist() == [n] and n < 3000, "iterations_run with stop_after",
+           r["mask_it"].dtype == np.uint8,
+           "mask_it is 1 where phi is below 0, and 0 elsewhere",
+           (r["mask_it"] != (phi[0] < 0)).sum())
+    tap.ok(r["iterations_run"].tolist() == [n] and n < 3000,
+           "iterations_run is the number of iterations until stop_after ended them",
            (r["iterations_run"], n))
     tap.ok(r["converged"].tolist() == [True] and converged, "converged")
     tap.ok(r["inside_voxels"].tolist() == [int((phi < 0).sum())] and
-           r["measure"].tolist() == [float((phi < 0).sum())], "inside_voxels, measure")
+           r["measure"].tolist() == [float((phi < 0).sum())],
+           "inside_voxels and measure agree with the mask")
 
 
 def history(folder, shape, start, given):

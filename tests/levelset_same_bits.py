@@ -93,7 +93,7 @@ def test_large_stack(folder, missing):
     tap.ok("the CPU does this item" in output and " MiB" in output and "phi" in output,
            "a stack too large for the device is computed on the CPU, with a message", output)
     tap.ok(results[0][1] is not None and results[0][1] == results[1][1],
-           "a stack too large for the device: the same result")
+           "a stack too large for the device has the same result as on the CPU alone")
 
 
 def main():

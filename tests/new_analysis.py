@@ -86,11 +86,12 @@ def count_files():
         before, after = lines_of(tap.SRC, name), lines_of(TREE, name)
         tap.ok(len(after) == len(before) + 1 and
                [line for line in after if line != LINES[name][1]] == before,
-               "%s: by one line" % name)
+               "%s is changed by one line" % name)
     own_files = re.compile(r"(app/analysis/%s/.*|opencl/%s_cl\.c|opencl/kernels/%s\.cl|docs/(?:dev/"
                            r")?analyses/%s\.md|tests/analyses/%s\.py|tests/%s_\w+\.py)$" %
                            ((NAME,) * 6))
-    tap.ok(new and all(own_files.match(f) for f in new), "the %d other files are its own" %
+    tap.ok(new and all(own_files.match(f) for f in new),
+           "the %d other files are the analysis' own" %
            len(new), new)
 
 
@@ -133,7 +134,7 @@ def from_end_to_end():
     results = []
     for where in ["cpu"] + ["opencl"] * device:
         r = program("texcell", "run", unit, "-o", "r.npz", "--device", where, "--quiet")
-        if not tap.ok(r.returncode == 0, "%s: it runs" % where, r.stderr):
+        if not tap.ok(r.returncode == 0, "%s: the new analysis runs" % where, r.stderr):
             return
         with open(os.path.join(PLACE, "r.npz"), "rb") as f:
             results.append(f.read())

@@ -344,7 +344,7 @@ def test_few_greys():
                "few greys: " + title, r.stderr)
         tap.ok(("<strong class=look>look</strong> <small>its greys are 0 to 2" in page) ==
                (has_note and "class=wrong" not in page),
-               "few greys: a mark on the page", page[-2000:])
+               "few greys: the page marks the picture", page[-2000:])
 
 
 def test_few_levels():

@@ -245,11 +245,13 @@ def test_sources_of_labels():
     r = pack("--analysis", "objects", "-o", path("p.zip"), "--labels", path("cells_seg.npy"),
              picture)
     tap.ok(r.returncode != 0 and "cells_seg.npy: is an array of NumPy" in r.stderr,
-           "refused: an array of NumPy", r.stderr)
+           "an array of NumPy as labels is refused", r.stderr)
     r = pack("--analysis", "objects", "-o", path("p.zip"), picture)
-    tap.ok(r.returncode != 0 and "has no labels" in r.stderr, "refused: no labels", r.stderr)
+    tap.ok(r.returncode != 0 and "has no labels" in r.stderr,
+           "objects without labels is refused", r.stderr)
     r = pack("--analysis", "glcm", "--labels", path("u8.tif"), "-o", path("p.zip"), picture)
-    tap.ok(r.returncode != 0 and "takes none" in r.stderr, "refused: labels for glcm",
+    tap.ok(r.returncode != 0 and "takes none" in r.stderr,
+           "labels for glcm, which uses none, are refused",
            r.stderr)
     test_wrong_count(item("cells", [grey], labels=[labels]), len(np.unique(labels)) - 1)
 
@@ -268,7 +270,7 @@ def test_wrong_count(it, count):
     r = tap.run([tap.TEXCELL, "run", unit, "-o", path("lie.npz"), "--device", "cpu", "--quiet"])
     tap.ok(r.returncode == 2 and "%d different labels, not %d objects" %
            (count, count + 1) in r.stderr,
-           "refused: another number of objects", r.stderr)
+           "labels with another number of objects than stated are refused", r.stderr)
 
 
 def test_labels_of_results():
@@ -297,7 +299,7 @@ def test_labels_of_results():
                       objects_oracle.analyse(made, {}))
     r = pack("--analysis", "objects", "--labels", path("l.npz"), "-o", path("p.zip"), picture)
     tap.ok(r.returncode != 0 and "has no labels of an item \"count\"" in r.stderr,
-           "refused: a result of other items", r.stderr)
+           "labels from a result of other items are refused", r.stderr)
 
 
 def test_real_pictures():

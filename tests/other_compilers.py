@@ -44,7 +44,9 @@ def main():
         tap.ok(r.returncode == 0, title + ": the self-tests of every analysis pass", r.stderr)
         wrong = [os.path.basename(unit) for unit, first in expected if first is None or
                  bytes_of(build, unit, out) != first]
-        tap.ok(not wrong, "%s: this build's bytes for %d jobs" % (title, len(expected)), wrong)
+        tap.ok(not wrong,
+               "%s: the same bytes as the ordinary build for %d jobs"
+               % (title, len(expected)), wrong)
     tap.done()
 
 

@@ -125,9 +125,10 @@ def test_devices():
                       ("no loader", {"TEXCELL_OPENCL_LIBRARY": "libNone.so"})):
         r = run("auto", **env)
         tap.ok(r.returncode == 0 and r.stderr.splitlines()[0].endswith("1 item, glcm on the CPU"),
-               "auto, %s: no message" % name, r.stderr)
+               "--device auto, %s: no message" % name, r.stderr)
         r = run("opencl", **env)
-        tap.ok(r.returncode == 3 and "OpenCL" in r.stderr, "opencl, %s: the reason" % name,
+        tap.ok(r.returncode == 3 and "OpenCL" in r.stderr,
+               "--device opencl, %s: the reason is printed" % name,
                r.stderr)
     if not any(n.startswith(("dri", "nvidia", "nv", "kfd", "dxg", "mali", "kgsl"))
                for n in os.listdir("/dev")):
@@ -143,11 +144,12 @@ def test_devices():
         calls = int(f.read().split()[0])
     r = run("auto", **tap.opencl_hooks(gpu=1, fail="%d+" % (calls + 6)))
     tap.ok(r.returncode == 0 and re.search("^texcell: using the CPU: .*CL_", r.stderr, re.M),
-           "auto, a GPU that fails: the reason", r.stderr)
+           "--device auto, a GPU that fails: the reason is printed", r.stderr)
     for seconds, where in (("0", "glcm on [^\n]*(?<!the CPU)$"), ("0.5", "glcm on the CPU$")):
         r = run("auto", **dict(tap.opencl_hooks(gpu=1), TEXCELL_AUTO_SECONDS=seconds))
         tap.ok(r.returncode == 0 and re.search(where, r.stderr, re.M),
-               "auto, a GPU, and a job of milliseconds, from %s s on" % seconds, r.stderr)
+               "--device auto, a GPU and a job of milliseconds, if the GPU is used from %s s on"
+               % seconds, r.stderr)
     r = run("auto", "--quiet", **tap.opencl_hooks(gpu=1, fail="%d+" % (calls + 6)))
     tap.ok(r.returncode == 0 and r.stderr == "", "no message about devices with --quiet", r.stderr)
 

@@ -118,7 +118,8 @@ def arrays():
     bar = io.StringIO()
     with contextlib.redirect_stderr(bar):
         texcell.analyse([spots] * 5, **dict(options, progress=True))
-    tap.ok("5/5" in bar.getvalue() and "image" in bar.getvalue(), "tqdm's bar", bar.getvalue())
+    tap.ok("5/5" in bar.getvalue() and "image" in bar.getvalue(),
+           "tqdm's bar counts the images", bar.getvalue())
 
 
 def inside():

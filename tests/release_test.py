@@ -25,7 +25,7 @@ def nothing_but_libc(p):
         checked = tap.run(start + ["/texcell-validate", "check", unit, "there.npz"], cwd=root)
         tap.ok(ran.returncode == checked.returncode == 0 and other_system.read("root/there.npz") ==
                expected,
-               "%s: the same bytes with nothing but %s" % (title, libc),
+               "%s: the same bytes in a folder with nothing but %s" % (title, libc),
                ran.stderr + checked.stderr)
     r = tap.run(start + ["/texcell-wu", "show", unit], cwd=root)
     tap.ok(r.returncode == 0, "texcell-wu starts with only an older C library", r.stderr)

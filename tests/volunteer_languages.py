@@ -53,12 +53,13 @@ def compare(name, headings):
                     "%d, %d" % (len(page), len(other))))
         for (kind, text), (_, there) in zip(page, other):
             if invariants_of(kind, text) != invariants_of(kind, there):
-                tap.ok(False, this + "the same messages, options and addresses",
+                tap.ok(False, this +
+                       "messages, options and addresses are those of the English page",
                        text + "\n" + there)
             bare = re.sub(r"`[^`]*`|\([^)]*\)|„[^“]*“|« [^»]* »", "", there)
             if kind != "example" and (ENGLISH.search(bare) or (kind == "##" and text == there)):
-                tap.ok(False, this + "nothing is left in English", there)
-        tap.ok(True, this + "compared")
+                tap.ok(False, this + "no sentence is in English", there)
+        tap.ok(True, this + "compared with the English page")
 
 
 def main():

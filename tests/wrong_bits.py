@@ -79,5 +79,6 @@ for kernel in sorted(jobs):
              tuple([kernel] + [found[kernel, what] for what in ENDS]))
 wrong = sum(n for (_, what), n in found.items() if what == "WRONG")
 tap.ok(len(jobs) > (80 if len(sys.argv) < 3 else 2), "%d kernels were launched" % len(jobs))
-tap.ok(wrong <= 0.05 * len(tries), "%d trials: %d end in a wrong result" % (len(tries), wrong))
+tap.ok(wrong <= 0.05 * len(tries),
+       "%d trials with a flipped bit: %d end in a wrong result" % (len(tries), wrong))
 tap.done()

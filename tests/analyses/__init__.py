@@ -9,13 +9,13 @@ forgeries()    yields (title, job, change, reason): change(arrays) forges the re
                and texcell-validate check refuses it with a message that matches `reason` (a
                regular expression); reason None: only computing the item again finds the forgery
 random_job(rng)
-               (parameters, items), random and also at their limits
+               (parameters, items) of a random work unit, whose values are sometimes at their limits
 memory_jobs()  [(parameters, pixels)]: work units that need much memory; pixels: a picture or a
-               stack; and labels, if the analysis takes them
-SEEDS          [(parameters, items)]: tiny ones, the first inputs of the fuzzers
-ESTIMATES      [(["KEY=VALUE", ...], pixels)], or with labels: work units of usual size that take
-               some tenths of a second; the plan must estimate their time and the size of the
-               result
+               stack; with labels after the pixels if the analysis takes them
+SEEDS          [(parameters, items)]: tiny work units, the first inputs of the fuzzers
+ESTIMATES      [(["KEY=VALUE", ...], pixels)], with labels after the pixels if the analysis takes
+               them: work units of usual size that take some tenths of a second; the plan must
+               estimate their time and the size of the result
 DATA_SET       {name: (parameters, items)}: units of a data set; names differ between analyses
 and may have:
 KNOWN          {title: known_answer() of forge.Result}: checksums of the arrays of JOBS, which are

@@ -23,8 +23,8 @@ static const char *const lines[] = {
 };
 static const ocl_source source = { "spin.cl", lines, sizeof lines / sizeof lines[0] };
 enum {
-    ITEMS = 1024, /* work-items */
-    MOST = 100000 /* launches */
+    ITEMS = 1024, /* work-items of a launch */
+    MOST = 100000 /* largest number of launches */
 };
 
 static int by_size(const void *a, const void *b)

@@ -4,9 +4,9 @@
  *   gpu_voting DEVICE THREADS UNIT.zip [SLICE_MS]          the unit's first item
  * DEVICE is an argument of texcell's --device. Runs three times, and prints the host's times (open,
  * with the build and the transfers; points; sync, and points by the host), the kernels' times in
- * each phase, and the CRC of the state. If THREADS is below 0, it also runs on the CPU with
- * -THREADS threads, and prints the ratio and whether the state has the same bits. The host's part
- * of the run has the same number of threads.
+ * each phase, and the CRC of the state. The host's part of a run uses THREADS threads. If THREADS
+ * is negative, it uses -THREADS threads, and the item is also computed on the CPU with this number
+ * of threads; then the ratio is printed, and whether the state has the same bits.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 enum { PHASES = VOTING_REBLUR + 1, REPEATS = 3 };
 static const char *const phase_names[PHASES] = { "blur", "voters", "vote", "turn", "blur again" };
 
-/* The item: generated, or from a unit. */
+/* The item, which was generated or read from a work unit. */
 typedef struct bench {
     an_selftest made;
     wu_item made_item;
@@ -35,9 +35,11 @@ typedef struct bench {
 
 /* Times of a run in milliseconds: by the wall clock, except `kernels`. */
 typedef struct spent {
-    double open, steps, there, sync, finish; /* finding the points by the backend, without a sync */
-    double phase[PHASES];                    /* steps of each phase */
-    double kernels[PHASES];                  /* by the device's clock */
+    double open, steps, sync;
+    double points;          /* finding the points by the backend, without a sync */
+    double finish;          /* finding the points by the host, after a sync */
+    double phase[PHASES];   /* steps of each phase */
+    double kernels[PHASES]; /* by the device's clock */
 } spent;
 
 static tc_status load_unit(bench *b, const char *path, tc_err *err)
@@ -138,7 +140,7 @@ static tc_status run(const bench *b, const an_backend *backend, void *state, spe
         backend->close(&worker);
     t->open = at[1] - at[0];
     t->steps = at[2] - at[1];
-    t->there = at[3] - at[2];
+    t->points = at[3] - at[2];
     t->sync = at[4] - at[3];
     t->finish = at[5] - at[4];
     return status;
@@ -155,10 +157,10 @@ static tc_status run_once(const bench *b, const an_backend *backend, unsigned lo
 
     if (status == TC_OK) {
         *crc = crc32_z(crc32_z(0, NULL, 0), state, b->work.plan.state_bytes);
-        *ms = t.open + t.steps + (backend->finish != NULL ? t.there : t.sync + t.finish);
+        *ms = t.open + t.steps + (backend->finish != NULL ? t.points : t.sync + t.finish);
         printf("  open %.0f, steps %.0f, points by the device %.0f, in all %.0f ms; sync %.0f, "
                "points by the host %.0f; crc %08lx\n   ",
-               t.open, t.steps, t.there, *ms, t.sync, t.finish, *crc);
+               t.open, t.steps, t.points, *ms, t.sync, t.finish, *crc);
         for (int i = 0; i < PHASES; i++)
             printf(b->work.device != NULL ? " %s %.1f (kernels %.1f)," : " %s %.1f,",
                    phase_names[i], t.phase[i], t.kernels[i]);

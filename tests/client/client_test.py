@@ -149,7 +149,7 @@ def test_no_checkpoint(story):
     story.fraction = story.new_process()
     tap.ok(story.said("warning: no checkpoint: checkpoint.tmp: cannot be created: Is "
                       "a directory") == 1,
-           "no checkpoint: stderr reports it", story.client.slot_stderr())
+           "no checkpoint can be written: stderr reports this", story.client.slot_stderr())
     tap.ok(used > 0.5 and abs(counted() - before) < 0.01,
            "no checkpoint: the CPU time since the last one is not kept",
            "%.2f s before, %.2f s used, %.2f s counted" % (before, used, counted()))
@@ -187,7 +187,7 @@ def long_story(client, server, expected):
            "%d bytes, not %d" % (len(server.uploads["wu1_0_0"]), len(expected)))
     result = until(20, lambda: "stderr_out" in client.result("wu1_0") and client.result("wu1_0"),
                    "the task is over")
-    tap.ok(result["exit_status"] == "0", "exit status 0", result["exit_status"])
+    tap.ok(result["exit_status"] == "0", "the task's exit status is 0", result["exit_status"])
     tap.note(result["stderr_out"])
 
 
@@ -199,9 +199,10 @@ def test_abort(client, server):
     until(20, lambda: not story.process.alive(), "the aborted process ends")
     result = until(20, lambda: "stderr_out" in client.result("wu2_0") and client.result("wu2_0"),
                    "the aborted task is over")
-    tap.ok("the client aborted the task" in result["stderr_out"], "abort: stderr reports it",
+    tap.ok("the client aborted the task" in result["stderr_out"],
+           "an aborted task: stderr reports the abort",
            result["stderr_out"])
-    tap.ok("wu2_0_0" not in server.uploads, "abort: nothing is uploaded")
+    tap.ok("wu2_0_0" not in server.uploads, "an aborted task: nothing is uploaded")
 
 
 def test_locked_spool(client):
@@ -215,7 +216,7 @@ def test_locked_spool(client):
         until(30, lambda: "postponed for" in client.log_tail(), "the client is told to wait")
         line = [x for x in client.log_tail().splitlines() if "postponed for" in x][-1]
         tap.ok("Task wu3_0 postponed for 300 seconds: spool: another texcell" in line,
-               "cannot continue: the client waits, and shows the reason", line)
+               "a task whose spool is locked: the client waits, and shows the reason", line)
     client.tell("wu3_0", "abort")
 
 
@@ -242,7 +243,7 @@ def test_broken_unit(client, server):
     result = until(60, lambda: "stderr_out" in client.result("wu4_0") and client.result("wu4_0"),
                    "the task with the broken work unit is over")
     tap.ok(result["exit_status"] == "2", "broken work unit: exit status 2", result["exit_status"])
-    tap.ok("texcell: error: " in result["stderr_out"], "broken work unit: stderr reports it",
+    tap.ok("texcell: error: " in result["stderr_out"], "broken work unit: stderr gives the reason",
            result["stderr_out"])
     tap.ok("wu4_0_0" not in server.uploads, "broken work unit: nothing is uploaded")
 

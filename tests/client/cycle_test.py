@@ -124,13 +124,13 @@ def test_interruptions(host, task, upload_server):
     text = host.server.reports[task]["stderr_out"]
     tap.ok(re.search(r"texcell \S+, application version 1\.00, BOINC client \d+\.\d+\.\d+, "
                      r"threads: 3\n", text),
-           "stderr: the program and its number of threads", text)
+           "stderr has the versions and the number of threads", text)
     runs = re.findall(r"texcell: done, (\d+) s since the task was first started", text)
     last = [float(s) for s in re.findall(r"in (\d+\.\d) s",
                                          text.rpartition("going on from the checkpoint")[2])]
     tap.ok(ran > 0 and last and len(runs) == 1 and int(runs[0]) >= ran + sum(last) - 1 -
            0.05 * len(last),
-           "stderr: the task's time since its first start", "%s s before\n%s" % (ran, text))
+           "stderr has the task's time since its first start", "%s s before\n%s" % (ran, text))
 
 
 def test_lost_host(host, task, heir, long):

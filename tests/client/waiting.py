@@ -180,7 +180,8 @@ def disk_full_for_an_hour(server, unit, expected):
         messages = check_done(client, server, "hour_0", expected)
         tap.ok("the disk takes files again" in messages and
                messages.count("waiting for the disk") == 1,
-               "a full disk: the task reports that it continues", messages)
+               "a full disk: when there is space again, the task reports that it continues",
+               messages)
 
 
 def disk_full_at_a_stop(server, unit, expected):

@@ -147,7 +147,7 @@ def main():
     missing = ["%s: %s" % (f, g) for f in files for g in graph[f] if g not in graph]
     tap.ok(not missing, "every file that is included exists", "\n".join(missing))
     upward = ["%s includes %s" % (f, g) for f in files for g in graph[f] if not is_allowed(f, g)]
-    tap.ok(not upward, "no include is against the order of the folders", "\n".join(upward))
+    tap.ok(not upward, "no #include contradicts the order of the folders", "\n".join(upward))
     scripts = [os.path.relpath(f, tap.SRC)
                for f in glob.glob(os.path.join(tap.SRC, "validator", "deploy", "*"))]
     known = []
@@ -177,14 +177,15 @@ def main():
            and may_name("app/analysis/glcm/output.c") and may_name("opencl/glcm_cl.c") and
            not may_name("opencl/worker.c")
            and not may_name("app/analysis/common/label.c") and
-           not may_name("validator/dataset/tables.c"), "a name is found")
+           not may_name("validator/dataset/tables.c"), "the check of names finds a forbidden name")
     tap.ok(SYSTEM.search("int a;\n#ifdef _WIN32\n") and SYSTEM.search("# if defined(__APPLE__)\n")
            and SYSTEM.search("#include <dlfcn.h>\n") and not SYSTEM.search("#ifdef __SSE2__\n"),
-           "a dependency on the system is found")
-    tap.ok(circle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c", "b"], "a circle is found")
+           "the check of the operating system finds a dependency")
+    tap.ok(circle({"a": ["b"], "b": ["c"], "c": ["b"]}) == ["b", "c", "b"],
+           "the check for circles finds one")
     tap.ok(circle(modules({"a.c": ["b.h"], "b.h": [], "b.c": ["b.h", "in.h"], "in.h": ["a.h"],
                            "a.h": []})) is not None,
-           "a circle of modules by way of a header is found")
+           "the check for circles finds one through a header")
     tap.done()
 
 

@@ -89,7 +89,7 @@ def test_installation():
                r.stderr + repr(there ^ expected))
     r = tap.run(["make", "-s", "-C", tap.BUILD, "uninstall", "prefix=" + root])
     left_files = lines("find", root, "!", "-type", "d")
-    tap.ok(r.returncode == 0 and not left_files, "make uninstall leaves nothing",
+    tap.ok(r.returncode == 0 and not left_files, "make uninstall leaves no file",
            "\n".join(left_files) + r.stderr)
 
 
@@ -217,7 +217,8 @@ def test_layout(files):
     for name in files:
         if not name.endswith((".png", ".npz")):
             odd += odd_layout(name, source(name))
-    tap.ok(not odd, "no tabs, trailing blanks, lines without end", "\n".join(odd[:30]))
+    tap.ok(not odd,
+           "no file has tabs, trailing blanks or a last line without end", "\n".join(odd[:30]))
     silent = [name for name in files if name.endswith(C_SOURCES) and
               not source(name).startswith(("/*", "//"))]
     tap.ok(not silent, "each source begins with a comment", "\n".join(silent))

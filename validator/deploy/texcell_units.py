@@ -59,10 +59,11 @@ def estimate(needs, deadline_days):
     """Computes the numbers for create_work from those of `texcell-wu show --needs`.
 
     rsc_fpops_est: an operation of the plan is one floating-point operation of the client's
-    Whetstone benchmark; 1e10, two seconds, are for start and end. rsc_fpops_bound ends only tasks
-    that never end by themselves: it is far larger, as a GPU's speed is a guess. delay_bound gives
-    enough time to a core of 1 GFLOPS that computes one hour in seven. rsc_memory_bound is for the
-    most threads of a plan class, or for a device, since a job is for all app versions.
+    Whetstone benchmark; 1e10 operations, about two seconds, are added for start and end.
+    rsc_fpops_bound ends only tasks that never end by themselves: it is far larger, as a GPU's speed
+    is a guess. delay_bound gives enough time to a core of 1 GFLOPS that computes one hour in seven.
+    rsc_memory_bound suffices for the largest number of threads of a plan class, and for a device,
+    since a job is for all app versions.
     rsc_disk_bound is for checkpoint and result, each with the temporary file that replaces it; a
     result is assumed to have a row of a table (a region, a point) for every 16 pixels. Numbers are
     rounded up to steps (2% of operations, 16 MiB), so that many units have the same numbers and are
