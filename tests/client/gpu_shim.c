@@ -17,10 +17,12 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Declares `real`, the function of the next library with this name. */
 #define REAL(name) __typeof__(&(name)) const real = (__typeof__(&(name)))dlsym(RTLD_NEXT, #name)
 
-static cl_device_id seen[2];
+static cl_device_id seen[2]; /* the first two devices that were listed */
 
+/* Lists all devices if GPUs are asked for. */
 cl_int clGetDeviceIDs(cl_platform_id platform, cl_device_type type, cl_uint n, cl_device_id *ids,
                       cl_uint *found)
 {

@@ -35,7 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int tried;
+static int tried; /* number of tries */
 
 /* Counts a try, and prints it if it succeeded (result >= 0). */
 static void outcome(const char *what, long result)
@@ -46,6 +46,8 @@ static void outcome(const char *what, long result)
 }
 #define TRY(call) outcome(#call, call)
 
+/* Opens a folder for listing. The functions below return -1 if they are prevented, else 0 or more.
+ */
 static long listed(const char *folder)
 {
     DIR *const dir = opendir(folder);
@@ -53,6 +55,7 @@ static long listed(const char *folder)
     return dir == NULL ? -1 : closedir(dir);
 }
 
+/* Runs a program. */
 static long started(const char *program)
 {
     const pid_t child = fork();
@@ -68,6 +71,7 @@ static long started(const char *program)
                : -1;
 }
 
+/* Reads a byte of another process's memory. */
 static long peeked(pid_t pid)
 {
     char byte;
@@ -77,6 +81,7 @@ static long peeked(pid_t pid)
     return process_vm_readv(pid, &to, 1, &from, 1, 0);
 }
 
+/* Tries to open, make, change and delete files. */
 static void try_files(const char *victim, const char *folder)
 {
     char made[4096], memory[64];
@@ -110,6 +115,7 @@ static void *in_a_thread(void *path)
     return NULL;
 }
 
+/* Tries sockets, programs, other processes, and the same from a thread. */
 static void try_others(const char *victim)
 {
     pthread_t thread;

@@ -21,9 +21,12 @@
 
 #include "../hooks/places.h"
 
-static int error_number, is_ready, own_only, counts = -1;
-static const char *what;
-static uintptr_t program_from, program_to; /* the program's code and data */
+static int error_number; /* FAIL_ERRNO */
+static int is_ready;     /* whether calls may fail: the library was initialised and has not ended */
+static int own_only;     /* whether FAIL_OWN is set */
+static int counts = -1;  /* descriptor of the file FAIL_COUNT; -1: none */
+static const char *what; /* FAIL_WHAT */
+static uintptr_t program_from, program_to; /* addresses of the program's code and data */
 
 /* Callback for each loaded object, of which the first is the program: stores its addresses. */
 static int find_program(struct dl_phdr_info *of, size_t size, void *unused)
@@ -87,6 +90,7 @@ static int memory_fails(const void *caller)
 
     return !(own_only && (at < program_from || at >= program_to)) && fails("memory");
 }
+/* Defines a replacement for a function that allocates memory. */
 #define MEMORY(type, name, parameters, types, ...)                                   \
     type name parameters                                                             \
     {                                                                                \
@@ -115,6 +119,7 @@ MEMORY(char *, strndup, (const char *text, size_t n), TYPES(const char *, size_t
 OPEN(open)
 OPEN(open64)
 
+/* Defines a replacement for a function, which returns `failed` if the call must fail. */
 #define CALL(kind, type, failed, name, parameters, types, ...) \
     type name parameters                                       \
     {                                                          \
@@ -146,7 +151,7 @@ CALL("lock", int, -1, flock, (int fd, int how), TYPES(int, int), fd, how)
 ssize_t write(int fd, const void *data, size_t n)
 {
     NEXT(ssize_t, "write", int, const void *, size_t);
-    return fd > 2 && fails("write") ? -1 : next(fd, data, n);
+    return fd > 2 && fails("write") ? -1 : next(fd, data, n); /* messages never fail */
 }
 
 #define FCNTL(name)                                          \

@@ -18,13 +18,21 @@
 /* A function of the sanitizer; NULL in a build for coverage. */
 size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
-enum { DEPTH = 6, PLACES = 1 << 14, TRIES = 200 };
+enum {
+    DEPTH = 6,        /* number of callers that identify a place */
+    PLACES = 1 << 14, /* entries of the hash table */
+    TRIES = 200       /* largest number of runs of an input for its new places */
+};
 
 /* COUNT: calls are only counted, and none fails; FAIL_NEW: the first call at a new place fails;
  * FAIL_AT: the call with number fail_at fails. */
 static enum { COUNT, FAIL_NEW, FAIL_AT } mode;
-static bool may_fail, failed, has_new;
-static size_t calls, fail_at, failed_at;
+static bool may_fail;            /* whether calls may fail now */
+static bool failed;              /* whether a call of this run has failed */
+static bool has_new;             /* whether this run has calls at new places that did not fail */
+static size_t calls;             /* number of calls of this run */
+static size_t fail_at;           /* number of the call that FAIL_AT makes fail, from 1 */
+static size_t failed_at;         /* number of the call that failed last */
 static uintptr_t places[PLACES]; /* hash table of the known places */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local const uintptr_t *bottom; /* of the main thread's stack; NULL in others */
@@ -60,6 +68,7 @@ __attribute__((no_sanitize("address", "undefined"))) static uintptr_t place_of(
     return place | 1;
 }
 
+/* Returns the entry of a place in the hash table, or the free entry for it. */
 static uintptr_t *slot_of(uintptr_t place)
 {
     size_t i = place >> 20 & (PLACES - 1);
@@ -68,6 +77,7 @@ static uintptr_t *slot_of(uintptr_t place)
     return &places[i];
 }
 
+/* Counts a call at a place. Returns whether the call must fail. */
 static bool is_chosen(uintptr_t place)
 {
     uintptr_t *const slot = slot_of(place);
@@ -83,6 +93,7 @@ static bool is_chosen(uintptr_t place)
     return false;
 }
 
+/* Returns whether the call whose replacement has this frame must fail, and sets errno to `why`. */
 static bool fails(const void *frame, int why)
 {
     if (!may_fail || exempt)
@@ -138,7 +149,7 @@ void fuzz_with_failures(const uint8_t *data, size_t size, void (*run)(const uint
     bottom = __builtin_frame_address(0);
     mode = COUNT;
     once(data, size, run);
-    const size_t any = calls == 0 ? 0 : 1 + chosen / 16 % calls;
+    const size_t any = calls == 0 ? 0 : 1 + chosen / 16 % calls; /* one of all calls */
     mode = FAIL_NEW;
     for (int i = 0; (has_new || failed) && i < TRIES; i++)
         once(data, size, run);
@@ -151,6 +162,8 @@ void fuzz_with_failures(const uint8_t *data, size_t size, void (*run)(const uint
 
 /* --- functions with which the linker replaces calls (targets.mk) ------------------------------ */
 
+/* Defines a replacement for a function, which calls `does` unless the call must fail; then it
+ * returns `result` with errno `why`. FAILING is for the functions of the C library. */
 #define FAILING_BEFORE(does, type, result, why, name, parameters, ...)              \
     type __wrap_##name parameters;                                                  \
     type __wrap_##name parameters                                                   \
@@ -198,8 +211,9 @@ int __wrap_open(const char *path, int flags, ...)
     return fails(__builtin_frame_address(0), EMFILE) ? -1 : files_open(path, flags, permissions);
 }
 
-static json_malloc_t take;
+static json_malloc_t take; /* the program's function that allocates for jansson */
 
+/* Allocates for jansson, without a failure. */
 static void *take_all(size_t n)
 {
     exempt = true;

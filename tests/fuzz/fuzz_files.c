@@ -31,13 +31,19 @@ int __wrap_lstat(const char *path, struct stat *info);
 int __wrap_unlink(const char *path);
 int __wrap_flock(int fd, int operation);
 
-enum { FILES = 8, DESCRIPTORS = 16, FIRST = 1 << 20, THE_FOLDER = FIRST + DESCRIPTORS };
-static const size_t room = (size_t)1 << 26; /* bytes that a file may have */
+enum {
+    FILES = 8,                       /* largest number of files */
+    DESCRIPTORS = 16,                /* largest number of open files */
+    FIRST = 1 << 20,                 /* the first descriptor; the system's are smaller */
+    THE_FOLDER = FIRST + DESCRIPTORS /* the descriptor of FILES_FOLDER */
+};
+static const size_t room = (size_t)1 << 26; /* bytes of the largest file */
 
 typedef struct file {
-    char name[64]; /* "": the file was deleted, or the entry is free */
-    unsigned opened;
-    uint8_t *p, *own; /* p: the file's bytes; own: memory of `room` bytes if it was written to */
+    char name[64];   /* "": the file was deleted, or the entry is free */
+    unsigned opened; /* number of open descriptors */
+    uint8_t *p;      /* the file's bytes: own, or the input */
+    uint8_t *own;    /* memory of `room` bytes; NULL if the entry was never written to */
     size_t size;
 } file;
 
@@ -46,12 +52,14 @@ static file files[FILES] = { { .name = FILES_FOLDER "/input" } };
 static file *descriptors[DESCRIPTORS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Sets errno and returns -1. */
 static int fault(int why)
 {
     errno = why;
     return -1;
 }
 
+/* Returns whether a path is in FILES_FOLDER. */
 static bool is_ours(const char *path)
 {
     return strncmp(path, FILES_FOLDER "/", sizeof FILES_FOLDER) == 0;
@@ -71,6 +79,7 @@ static file *file_of(int fd)
     return fd < FIRST || fd >= THE_FOLDER ? NULL : descriptors[fd - FIRST];
 }
 
+/* Makes an empty file in a free entry. */
 static file *make(const char *path)
 {
     file *f = files + 1;
@@ -89,6 +98,7 @@ static file *make(const char *path)
     return f;
 }
 
+/* Opens a file as open() does with these flags. Returns its descriptor, or -1 with errno. */
 static int describe(const char *path, int flags)
 {
     file *f = find(path);
@@ -152,6 +162,7 @@ ssize_t files_pread(int fd, void *p, size_t n, off_t at)
     return (ssize_t)n;
 }
 
+/* Sets the size of a file; added bytes are 0. Returns 0, or -1 with errno. */
 static int resize(file *f, uint64_t size)
 {
     if (f->own == NULL)
@@ -218,6 +229,7 @@ int __wrap_close(int fd)
     return 0;
 }
 
+/* Answers stat() for a file; NULL: the file does not exist. */
 static int inform(const file *f, struct stat *info)
 {
     if (f == NULL)

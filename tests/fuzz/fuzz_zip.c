@@ -14,11 +14,14 @@
 #include "tests/fuzz/fuzz_files.h"
 #include "workunits/format/archive.h"
 
-/* libFuzzer's own mutator. */
+/* libFuzzer's own mutator, and the one that libFuzzer calls instead if a target defines it. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
-enum { MEMBER_MAX = 1 << 18, GROWTH = 256 };
+enum {
+    MEMBER_MAX = 1 << 18, /* bytes of the largest member that is mutated */
+    GROWTH = 256          /* bytes by which a mutation may make a member larger */
+};
 
 const char *fuzz_file(const uint8_t *data, size_t size)
 {
@@ -108,7 +111,8 @@ static size_t replace(uint8_t *data, size_t n, size_t at, size_t old, const void
     return n - old + m;
 }
 
-/* Finds the next JSON value from *at on: sets *at to its beginning and returns its end. */
+/* Finds the first JSON value that begins after *at. Sets *at to the value's beginning, and returns
+ * its end. */
 static size_t end_of_value(const uint8_t *text, size_t n, size_t *at)
 {
     int depth = 0;
@@ -127,7 +131,8 @@ static size_t end_of_value(const uint8_t *text, size_t n, size_t *at)
     return i;
 }
 
-/* Replaces a JSON value by another value of the text, or by one of a list. */
+/* Replaces a JSON value by another value of the text, or by one of a list. The bits of `random`
+ * select both. Returns the new length. */
 static size_t mutate_json(uint8_t *text, size_t n, unsigned random)
 {
     static const char *const others[] = { "null",
@@ -161,7 +166,8 @@ static size_t mutate_json(uint8_t *text, size_t n, unsigned random)
     return replace(text, n, at, end - at, copy, m);
 }
 
-/* Changes the number of rows of an array, or its type to another one of the same size. */
+/* Changes the number of rows of an .npy array by -1 to 2, or its type to another one of the same
+ * size. head: bytes of its header. Returns the new length. */
 static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random)
 {
     static const char types[][4] = { "<f8", "<i8", "|b1", "|u1", "<f4", "<i4" };
@@ -172,7 +178,7 @@ static size_t mutate_array(uint8_t *data, size_t n, size_t head, unsigned random
         return n;
     for (size_t i = 0; (random & 1) != 0 && i < sizeof types / sizeof *types; i++)
         if (memcmp(type + 10, types[i], 3) == 0) {
-            memcpy(type + 10, types[i ^ 1], 3);
+            memcpy(type + 10, types[i ^ 1], 3); /* the other type of the pair */
             return n;
         }
     shape += 10;
@@ -219,6 +225,7 @@ typedef struct bytes {
     bool full;
 } bytes;
 
+/* Appends n bytes. */
 static void put(bytes *to, const void *from, size_t n)
 {
     to->full = to->full || n > to->room - to->n;
@@ -228,13 +235,15 @@ static void put(bytes *to, const void *from, size_t n)
     to->n += n;
 }
 
+/* Appends a little-endian number of n bytes. */
 static void put_number(bytes *to, uint64_t value, size_t n)
 {
     for (; n > 0; n--, value >>= 8)
         put(to, &(uint8_t){ (uint8_t)value }, 1);
 }
 
-/* Appends what a member's local header and its central directory entry have in common. */
+/* Appends the fields that a member's local header and its central directory entry have in common:
+ * from the version needed to extract to the length of the extra field. */
 static void put_shared(bytes *to, const wu_member *m)
 {
     put_number(to, 20, 2);
@@ -272,8 +281,8 @@ static size_t packed(wu_member *m, const uint8_t *data, size_t n, bool store,
     return (size_t)m->compressed;
 }
 
-/* Writes the archive `in` with one member changed; returns the number of bytes, or 0 if that fails.
- */
+/* Writes the archive a, whose file is `in`, to *out with member `chosen` changed. Returns the
+ * number of bytes, or 0 if that fails. */
 static size_t repack(const wu_archive *a, const uint8_t *in, size_t chosen, unsigned seed,
                      bytes *out)
 {
@@ -322,6 +331,7 @@ static size_t repack(const wu_archive *a, const uint8_t *in, size_t chosen, unsi
 
 /* --- TIFF ------------------------------------------------------------------------------------ */
 
+/* Returns the number of n bytes at p. big: whether the most significant byte is first. */
 static uint32_t number(const uint8_t *p, size_t n, bool big)
 {
     uint32_t value = 0;
@@ -340,6 +350,7 @@ static void set_number(uint8_t *p, size_t n, bool big, uint32_t value)
  * page. Returns whether the input is a TIFF with an entry. */
 static bool mutate_tiff(uint8_t *data, size_t size, unsigned seed)
 {
+    /* Tags that readers use, and values with a meaning in them or at the limits of numbers. */
     static const uint16_t tags[] = { 254, 256, 257, 258, 259, 262, 270, 273,  274,
                                      277, 278, 279, 282, 284, 296, 317, 320,  322,
                                      323, 324, 325, 338, 339, 347, 530, 32997 };

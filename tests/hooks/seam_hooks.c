@@ -43,7 +43,7 @@ static unsigned long number(const char *name)
     return text == NULL ? 0 : strtoul(text, NULL, 10);
 }
 
-/* Called after each step. */
+/* The program reports the fraction done after each step, so this function counts steps. */
 void __wrap_bw_fraction_done(double fraction)
 {
     static unsigned long steps;
@@ -69,7 +69,8 @@ static double seconds_of(clockid_t which)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Appends a line to the file that TEXCELL_TEST_GAPS names. */
+/* Appends a line to the file that TEXCELL_TEST_GAPS names. when: seconds of CLOCK_REALTIME;
+ * seconds: the length; used: seconds of processor time. */
 static void write_line(const char *word, double when, double seconds, double used)
 {
     FILE *const file = fopen(getenv("TEXCELL_TEST_GAPS"), "a");

@@ -1,7 +1,8 @@
 /*
  * A library to be preloaded into a program: it appends the program's changes of other files to the
  * file RECORD, from which a test derives the possible files after a power cut at any point. Each
- * event is a line of a word, numbers and names; the bytes of a "write" follow its line.
+ * event is a line of a word, numbers and names; the bytes of a "write" follow its line. NODE is the
+ * file's inode number.
  *
  *   create NODE PATH    an empty file with that name was made
  *   open NODE PATH      an existing file was opened for writing
@@ -9,7 +10,7 @@
  *   write NODE AT N     N bytes were written at AT: they follow
  *   sync NODE           the file's bytes were synced
  *   folder PATH         the names in that folder were synced
- *   rename FROM TO      a file was renamed
+ *   rename FROM         a file was renamed; its new name follows on a line of its own
  *   remove PATH         a file was deleted
  */
 #define _GNU_SOURCE
@@ -29,9 +30,10 @@
     if (next == NULL)                 \
     *(void **)&next = dlsym(RTLD_NEXT, name)
 
-static int to = -1;
+static int to = -1; /* descriptor of the file RECORD; -1: none */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Appends bytes to RECORD. */
 static void put(const void *data, size_t n)
 {
     NEXT(ssize_t, "write", int, const void *, size_t);
@@ -62,9 +64,11 @@ static void say(const char *format, ...)
     put(line, (size_t)n);
 }
 
+/* The program closes inherited descriptors; this one must stay open. */
 #define KEEP_OPEN to
 #include "../faults/keep_open.h"
 
+/* Returns the inode number of a regular file, or 0 for anything else. */
 static unsigned long node(int fd)
 {
     struct stat info;
@@ -96,7 +100,8 @@ static unsigned long node(int fd)
 OPEN(open)
 OPEN(open64)
 
-/* Defines a replacement for a call; if it succeeded, an event is recorded. */
+/* Defines a replacement for a call: makes the call, and executes the last argument, which records
+ * an event, if the condition `good` on `result` holds. */
 #define CALL(type, name, parameters, types, arguments, good, ...) \
     type name parameters                                          \
     {                                                             \
@@ -115,6 +120,7 @@ OPEN(open64)
     }
 #define TYPES(...) __VA_ARGS__
 
+/* Records that n bytes were written at offset `at`; n < 0: the call failed. */
 static void wrote(int fd, const void *data, ssize_t n, long long at)
 {
     if (n <= 0 || node(fd) == 0)
@@ -123,6 +129,7 @@ static void wrote(int fd, const void *data, ssize_t n, long long at)
     put(data, (size_t)n);
 }
 
+/* Records that a file or a folder was synced. */
 static void synced(int fd)
 {
     char link[40], path[4096];

@@ -103,7 +103,7 @@ static uint64_t random_up_to_bits(unsigned bits)
     return n == 0 ? 0 : random_bits() >> (64 - n);
 }
 
-/* Returns a divisor of at least 1: a power of two or a neighbour of one, or a random number. */
+/* Returns a divisor from 1 to 2^bits - 1: a power of two or its neighbour, or a random number. */
 static uint64_t random_divisor(unsigned bits)
 {
     uint64_t d = random_up_to_bits(bits);

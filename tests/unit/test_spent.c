@@ -102,6 +102,7 @@ static double work_on(const job *j, void *state, unsigned steps, tc_status *stat
     return last;
 }
 
+/* The fraction never decreases if a worker stops after some steps and another one continues. */
 static void check_never_falls(const job *j)
 {
     for (unsigned steps = 1; steps < 100; steps *= 2) {
@@ -135,7 +136,8 @@ static void reports_fraction(void **state)
         }
 }
 
-/* Two items take 10 operations of the host each, and 100 and 300 of the device. */
+/* Two items take 10 operations of the host each, and 100 and 300 operations in chunks, which the
+ * device computes. host and chunks are sums of the operations before each item. */
 static void learns_speed_of_device(void **state)
 {
     double host[] = { 0, 10, 20 }, chunks[] = { 0, 100, 400 }, writing[] = { 8, 4, 0 };
