@@ -22,7 +22,7 @@ typedef struct target {
     const wu_table *table;
     const wu_declared *cut; /* declaration of the array, if the table is cut; else NULL */
     unsigned n_numbers;     /* number of axes that become keys */
-    char *name;       /* the analysis and the table, joined by "_": "glcm_features"; name, keys
+    char *name;       /* the analysis and the table, joined by "_"; name, keys
                          and key_types are from sqlite3_malloc */
     char *keys;       /* the primary key: "levels, distance, item" */
     char *key_types;  /* "levels INTEGER NOT NULL, ..." */
