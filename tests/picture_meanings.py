@@ -781,7 +781,7 @@ def test_nifti():
             check_packed("NIfTI-2 of %s: %s" % (name, f), put(f, write(whole)), [300, 600, 900],
                          note=note_part)
             check_refused("the same and bytes more: " + f, put(f, write(whole + b"\0")),
-                          "the size of the file does not tell")
+                          "nor does the size of the file show it")
     check_refused("a negative slope", nifti2("n.nii", stack, slope=-1, offset=1000),
                   "has samples with a slope, from 100 to 700")
     check_refused("an Analyze header", put("n.hdr", struct.pack("<i", 348) + bytes(344)), "Analyze")

@@ -17,6 +17,7 @@ typedef struct row_array {
     bool is_table; /* the array has any number of rows for each item; false: one row */
 } row_array;
 
+/* An open result of the work unit `unit`, and the state of reading it item by item. */
 struct val_items {
     const an_unit *unit;
     const char *path;

@@ -89,6 +89,7 @@ static const struct {
     [SCRIPT_COMPARE] = { "script-compare", 2, "match" },
 };
 
+/* The command line, and the question that is being answered. */
 typedef struct command {
     verb verb;
     val_places places;

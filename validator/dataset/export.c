@@ -11,9 +11,11 @@
 #include "validator/dataset/dataset.h"
 #include "workunits/format/csv.h"
 
+/* The state of an export. */
 typedef struct table_writer {
     const val_dataset *ds;
-    const char *folder, *only_table;
+    const char *folder;
+    const char *only_table; /* the only table that is requested; NULL: all are */
     char *other_tables; /* [MAX_OTHERS]: names of the tables that were not requested, for the error
                            if there is none that was */
     sqlite3_str *files; /* "/NAME" of each table written */
@@ -319,8 +321,8 @@ static tc_status write_tables(table_writer *x, tc_err *err)
 /* The tables in the folder that an export did not write. */
 typedef struct stale_tables {
     const char *files; /* those that it wrote: "/NAME/NAME/" */
-    char first[256];
-    int n;
+    char first[256];   /* the first of these tables in alphabetical order */
+    int n;             /* number of these tables */
 } stale_tables;
 
 /* Counts an entry of the folder if it is a table that this export did not write, or the temporary

@@ -71,6 +71,7 @@ static const char usage[] =
     "again later (data set or disk), 4 the data set has another result of this\n"
     "work unit, or not each NAME.\n";
 
+/* The values of options, by their names; NULL if they were not given. */
 typedef struct options {
     const char *db, *store;
     const char *workunits; /* --workunits; NULL: the command is not `script` */

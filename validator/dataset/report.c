@@ -27,6 +27,7 @@ enum {
     PICTURE_SIDE = 160 /* approximate length of the longer side of an item's picture, in pixels */
 };
 
+/* The state of writing the page. */
 typedef struct report_writer {
     const val_dataset *ds;
     const char *store; /* the folder of kept results */
@@ -140,6 +141,7 @@ static tc_status put_days(report_writer *r, tc_err *err)
         "<svg viewBox=\"0 0 %d 100\" preserveAspectRatio=none role=img aria-label=days>",
         MAX_DAYS, MAX_DAYS * 10);
     for (int x = 0; val_sql_next(r->ds, stmt, &status, err); x += 10) {
+        /* The highest bar has 98 % of the chart's height. */
         const double height = 98.0 * (double)sqlite3_column_int64(stmt, 1) / (double)most;
         wu_page_put(&r->page, "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>", x,
                     100 - height, height);
@@ -305,6 +307,7 @@ static void colour_label(uint32_t label, uint8_t rgb[3])
 {
     const uint32_t hash = label * 2654435761u; /* Knuth's multiplicative hash */
     for (int c = 0; c < 3; c++)
+        /* bits of the hash, from 96 to 223, so that all labels are brighter than the background */
         rgb[c] = label == 0 ? 24 : (uint8_t)(96 + (hash >> (8 + 8 * c) & 127));
 }
 
@@ -316,6 +319,7 @@ static void draw_row(const wu_declared *d, const void *row, uint32_t nx, uint32_
     for (uint32_t x = 0; x < nx; x++) {
         const size_t index = (size_t)x * step;
         uint8_t *const rgb = out + 3 * (size_t)x;
+        /* A mask is shown in two greys: 250 inside, 20 outside. */
         double grey = d->role == WU_MASK ? 230.0 * (((const uint8_t *)row)[index] != 0) + 20 : 0;
         if (d->role == WU_MAP) {
             const double value = (double)((const float *)row)[index];

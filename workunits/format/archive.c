@@ -49,6 +49,7 @@ enum {
     COUNT_UNKNOWN = 0xffff /* value of the end record's count if it is 65535 or larger */
 };
 
+/* A reader of members. A deflated member is decompressed by z. */
 struct wu_unzip {
     const wu_archive *archive;
     const tc_poll *poll; /* tc_ask is called with it before every read */
@@ -63,7 +64,7 @@ struct wu_unzip {
 #ifdef HAVE_LIBDEFLATE
     struct libdeflate_decompressor *inflater; /* NULL until inflate_rest needs it */
 #endif
-    unsigned char compressed[CHUNK];
+    unsigned char compressed[CHUNK]; /* buffer for bytes of the member as they are in the file */
 };
 
 /* --- the file as a whole --------------------------------------------------------------------- */
@@ -154,7 +155,8 @@ static tc_status check_head(const wu_archive *a, tc_err *err)
     return TC_OK;
 }
 
-/* The unsigned little-endian number in the n bytes at p. */
+/* The unsigned little-endian number in the n bytes at p. The functions below call it with the
+ * offsets and lengths of the fields of ZIP's records (PKWARE's APPNOTE.TXT, section 4.3). */
 static uint64_t read_little_endian(const unsigned char *p, unsigned n)
 {
     uint64_t value = 0;
@@ -187,6 +189,7 @@ static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
     if (read_little_endian(locator + 4, 4) != 0 ||
         read_little_endian(locator + 8, 8) != record_at || read_little_endian(locator + 16, 4) != 1)
         return false;
+    /* The record's field for its own size does not count the 12 bytes up to this field. */
     if (memcmp(record, "PK\6\6", 4) != 0 || read_little_endian(record + 4, 8) != END64 - 12 ||
         read_little_endian(record + 16, 8) != 0 || read_little_endian(record + 24, 8) != count)
         return false;

@@ -33,6 +33,7 @@
 #define WU_MAX_JSON ((uint64_t)64 << 20)       /* bytes of a JSON member */
 #define WU_MAX_JSON_VALUES ((uint64_t)1 << 21) /* values in a JSON member */
 
+/* A member of an archive. */
 typedef struct wu_member {
     char *name;
     bool is_folder;      /* the name ends with '/' and there are no data */
@@ -45,11 +46,13 @@ typedef struct wu_member {
     uint32_t header_crc; /* CRC-32 of the local header; 0 if `header` is 0 */
 } wu_member;
 
+/* An entry of the list of members that is sorted by name. */
 typedef struct wu_member_name {
     const char *name; /* the member's name; not owned */
     size_t index;     /* the member's index */
 } wu_member_name;
 
+/* An open archive. */
 typedef struct wu_archive {
     char *path;
     int fd; /* the file, which stays open, so that it cannot be replaced by another one */

@@ -11,6 +11,7 @@
 #include "workunits/format/new_file.h"
 #include "workunits/format/result_file.h"
 
+/* A CSV file that is being written. */
 typedef struct wu_csv {
     wu_new_file out;
     bool line_begun; /* the current line has a cell already */

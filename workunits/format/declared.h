@@ -48,6 +48,7 @@ typedef struct wu_axis {
     unsigned digits;
 } wu_axis;
 
+/* The declaration of an array. */
 typedef struct wu_declared {
     const char *name; /* the array's name; in names of pictures {item} stands for the item's name */
     wu_dtype dtype;

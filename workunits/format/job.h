@@ -30,6 +30,7 @@
 #define WU_MAX_ABOUT 500u                /* bytes of wu_job.about */
 #define WU_MAX_LABEL 16777215u           /* largest label of an object: 24 bits */
 
+/* An image or a stack of a work unit. */
 typedef struct wu_item {
     char *name;   /* unique; letters, digits, '.', '_', '-' */
     char *source; /* path of the file or folder that the item was made from, UTF-8; NULL: unknown */
@@ -44,10 +45,10 @@ typedef struct wu_item {
     size_t n_labels; /* number of slices or strips of the label picture, like n_masks */
     char **labels;   /* [n_labels] names of members, like `images` */
     uint32_t n_objects; /* the number of different labels except 0 */
-    bool has_spacing;
-    double spacing[3]; /* for a stack: size of a voxel, z, y, x in micrometres; 1, 1, 1 if it is
-                          unknown */
-    bool has_pixel;
+    bool has_spacing;   /* the item is a stack, and `spacing` is known */
+    double spacing[3];  /* for a stack: size of a voxel, z, y, x in micrometres; 1, 1, 1 if it is
+                           unknown */
+    bool has_pixel;     /* the item is an image, and `pixel` is known */
     double pixel[2]; /* for an image: size of a pixel, y, x in micrometres; not used by analyses */
     uint32_t nx, ny, nz;       /* width, height, slices (1 for an image) */
     unsigned bits;             /* bits of a sample: 8 or 16 */
@@ -56,6 +57,7 @@ typedef struct wu_item {
                                   the item is not from a file */
 } wu_item;
 
+/* A work unit: the content of job.json, without the pixels of its items. */
 typedef struct wu_job {
     char *path; /* the path given to wu_job_read */
     /* The identity of the file: size, CRC-32 and SHA-256. */

@@ -39,6 +39,7 @@ char *wu_label_runs_path(const char *result)
 
 /* --- writing --------------------------------------------------------------------------------- */
 
+/* A file of runs that is being written. */
 struct wu_run_writer {
     int fd;
     uint64_t at; /* offset in the file of the current picture's header */
@@ -134,10 +135,11 @@ typedef struct picture_place {
     uint64_t at;
 } picture_place;
 
+/* An open file of runs. */
 struct wu_run_reader {
     int fd;
-    size_t n, room;
-    picture_place *places;
+    size_t n, room;        /* number of pictures in the file; allocated elements of `places` */
+    picture_place *places; /* [n] */
 };
 
 static bool is_head(const head *h)

@@ -9,6 +9,7 @@
 
 #include "app/base/status.h"
 
+/* A file that is being written under a temporary name. */
 typedef struct wu_new_file {
     char *path, *temporary; /* owned */
     FILE *file;             /* the temporary file; NULL: it is not open */

@@ -26,9 +26,10 @@ typedef struct lane {
     bool text;    /* zlib considers the block text */
 } lane;
 
+/* The compressor: its options, and the state of the current member. */
 struct wu_compressor {
-    const char *shown;
-    wu_take take;
+    const char *shown; /* name of the file in messages */
+    wu_take take;      /* receives the compressed bytes, with the argument `user` */
     void *user;
     int level;
     unsigned threads;

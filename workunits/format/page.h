@@ -43,9 +43,9 @@ tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t
 enum { WU_BINS = 24 }; /* number of bins of a histogram */
 /* The range and the histogram of values. */
 typedef struct wu_spread {
-    uint64_t n; /* number of values */
-    double least, most, sum;
-    uint64_t bins[WU_BINS]; /* numbers of values in equal parts of the range */
+    uint64_t n;              /* number of values */
+    double least, most, sum; /* the least and the greatest value, and the sum of all values */
+    uint64_t bins[WU_BINS];  /* numbers of values in equal parts of the range */
 } wu_spread;
 /* Adds a value, unless it is infinite or NaN. All values must be added twice: first with `binned`
  * false, for n, range and sum, then with `binned` true, for the bins. */

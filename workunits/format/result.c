@@ -227,7 +227,7 @@ typedef struct result_writer {
     const char *path;
     const wu_job *job;
     const tc_poll *poll;
-    const wu_output *declared;
+    const wu_output *declared; /* an item's arrays, without data */
     wu_npz_writer *npz;
     const wu_result_source *source;
     const wu_write_progress *written;

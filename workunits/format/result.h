@@ -12,6 +12,7 @@
 #define WU_RESULT_FORMAT_VERSION 3
 #define WU_RESULT_JSON "result.json"
 
+/* How an item's array enters the result. */
 typedef enum wu_array_kind {
     WU_ROWS, /* the result has one array for all items: the items' arrays in their order,
                 concatenated along axis 0 */
@@ -19,6 +20,7 @@ typedef enum wu_array_kind {
     WU_ONCE  /* the result has this array once, such as the names of features */
 } wu_array_kind;
 
+/* An array of an item's output. */
 typedef struct wu_out_array {
     wu_array_info info;
     wu_array_kind kind;
@@ -29,6 +31,7 @@ typedef struct wu_out_array {
                                  otherwise its size is 0 */
 } wu_out_array;
 
+/* The arrays of an item, or of the whole result. */
 typedef struct wu_output {
     size_t n;
     wu_out_array *arrays;

@@ -10,6 +10,7 @@
 
 #include "workunits/format/declared.h"
 
+/* An open result. */
 typedef struct wu_result_file {
     const char *path; /* not owned */
     wu_npz_reader *npz;
@@ -49,11 +50,13 @@ typedef struct wu_table_array {
     const wu_declared *declared;
 } wu_table_array;
 
+/* A column of a table: one element of each row of an array. */
 typedef struct wu_column {
     size_t array, element; /* index of the array in the table; index within a row of the array */
     bool in_um; /* an additional column: the values converted to micrometres, by item_spacing */
 } wu_column;
 
+/* A table of a result: the arrays that are declared with the same table name. */
 typedef struct wu_table {
     const char *name; /* such as "features", "items" or "regions" */
     uint64_t rows;
@@ -67,6 +70,7 @@ typedef struct wu_table {
     wu_column *columns;
 } wu_table;
 
+/* All tables of a result. */
 typedef struct wu_tables {
     size_t n;
     wu_table *tables;       /* [n] in the order of the declarations */

@@ -7,6 +7,7 @@
 
 #include "workunits/format/job.h"
 
+/* The title of an item. */
 typedef struct wu_item_title {
     char text[WU_MAX_NAME + 1]; /* UTF-8, with as many bytes as the name */
 } wu_item_title;

@@ -24,13 +24,14 @@ enum {
     EPOCH = 1 << 21 | 1 << 16 /* time stamp 1980-01-01 00:00:00, the earliest one in ZIP */
 };
 
+/* An archive that is being written. */
 struct wu_zip_writer {
     int fd;
     const char *shown; /* name of the file in messages */
     int level;         /* compression level */
     wu_compressor *packer;
-    uint64_t at; /* offset in the file at which the buffer will be written */
-    size_t n_buffered;
+    uint64_t at;         /* offset in the file at which the buffer will be written */
+    size_t n_buffered;   /* number of bytes in `buffer` */
     unsigned char *list; /* the list of members so far, list_size bytes */
     size_t list_size, list_room;
     uint64_t count; /* number of entries in `list` */
@@ -39,7 +40,7 @@ struct wu_zip_writer {
     bool compressed;       /* the caller passes compressed data */
     bool zip64;            /* its local header has a ZIP64 extra field */
     uint64_t header, data; /* offsets of its local header and its data in the file */
-    wu_compressed member;
+    wu_compressed member;  /* its sizes and CRC */
     unsigned char buffer[BUFFER];
 };
 
@@ -50,7 +51,9 @@ static tc_status fail_write(const wu_zip_writer *w, tc_err *err)
 
 /* --- bytes ----------------------------------------------------------------------------------- */
 
-/* Writes a number of n bytes at p, little-endian; returns the address after it. */
+/* Writes a number of n bytes at p, little-endian, and returns the address after it. The numbers
+ * 0x04034b50 and the like in the functions below are the signatures of ZIP's records, "PK\3\4" and
+ * so on. */
 static unsigned char *put_number(unsigned char *p, uint64_t value, unsigned n)
 {
     for (; n > 0; n--, value >>= 8)

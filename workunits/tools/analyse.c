@@ -284,6 +284,7 @@ typedef struct sweep {
     char *values[MAX_VALUES]; /* [n] the texts of the values; not owned */
 } sweep;
 
+/* The options of analyse that pack does not have. */
 typedef struct analyse_options {
     run_words run;
     wu_export_extras also;
@@ -363,7 +364,7 @@ static char *name_of(char *const *params, size_t n)
 static void folder_of(size_t k, const char *name, char out[64])
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=.-";
-    size_t n = (size_t)snprintf(out, 64, "%02zu_", k + 1);
+    size_t n = (size_t)snprintf(out, 64, "%02zu_", k + 1); /* at most 60 characters are used */
     for (; *name != '\0' && n < 60; name++)
         if (strchr(good, *name) != NULL)
             out[n++] = *name;

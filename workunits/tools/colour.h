@@ -7,14 +7,15 @@
 
 #include "workunits/tools/picture.h"
 
+/* How colours are converted to grey. */
 typedef struct wu_colour {
     const char *option; /* the option's name, for messages; NULL: colours are not converted */
     unsigned channel;   /* number of the channel, for wu_picture_want: 1 red, 2 green, 3 blue, ...;
                            0: the mean of red, green and blue, or a stain */
     bool is_name;       /* the channel was given as red, green or blue, not as a number */
-    bool is_stain;
-    int64_t weight[3]; /* for a stain: weights of the optical densities of red, green and blue, in
-                          grey values per unit of density, times 2^16 */
+    bool is_stain;      /* the amount of a stain is computed */
+    int64_t weight[3];  /* for a stain: weights of the optical densities of red, green and blue, in
+                           grey values per unit of density, times 2^16 */
     int32_t density[256]; /* optical density -log10(v / 255) of sample v, times 2^16; the density of
                              v = 0 is taken as 6 */
 } wu_colour;

@@ -63,6 +63,7 @@ const char wu_export_help[] =
     "  --geojson            also write outlines of regions, and points, as GeoJSON,\n"
     "                       for QuPath\n";
 
+/* The values of options, and the path of the result; NULL if they were not given. */
 typedef struct export_options {
     const char *result, *folder, *images, *marks, *suggested;
     wu_export_extras extras;

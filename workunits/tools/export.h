@@ -17,7 +17,7 @@
 
 /* What an export writes besides tables. */
 typedef struct wu_export_extras {
-    bool pictures, tiff, geojson;
+    bool pictures, tiff, geojson; /* PNG, TIFF and GeoJSON files are written */
     bool for_report; /* a report's page shows the pictures; parameters.json is written for it */
     bool marks; /* items.csv and columns.csv are not written here, but by wu_report_marks_csv */
     bool only_marks; /* wu_export_write writes nothing, but removes an earlier export's files */
@@ -40,11 +40,12 @@ tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_c
 /* The title of an item of the result (wu_item_title_of). */
 wu_item_title wu_result_item_title(const wu_result_file *file, size_t item);
 
+/* The name of a file, without its extension. */
 typedef struct wu_file_name {
     char text[WU_MAX_MEMBER_NAME + 1];
 } wu_file_name;
-/* The name, without extension, of files made from an item's array: the array's name, in which the
- * item's title replaces the item's name. d: the declaration of the array. */
+/* The name of files made from an item's array: the array's name, in which the item's title replaces
+ * the item's name. d: the declaration of the array. */
 wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size_t item,
                           const char *array);
 

@@ -11,6 +11,7 @@
 #include "workunits/tools/export.h"
 #include "workunits/tools/outline.h"
 
+/* A corner of pixels, or a pixel. */
 typedef struct corner {
     int64_t x, y;
 } corner;
@@ -18,7 +19,7 @@ typedef struct corner {
 /* A ring: a closed path around a region, or around a hole in a region, that visits no corner twice.
  */
 typedef struct ring {
-    uint32_t label;
+    uint32_t label;  /* label of the region */
     size_t first, n; /* its corners are rings.corners[first, first + n); the last is equal to the
                         first */
     int64_t area;    /* enclosed area in pixels; negative for a hole */

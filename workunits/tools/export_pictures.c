@@ -296,6 +296,7 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     const montage m = make_montage(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, SMALL_MAP);
     const uint64_t panels = d->pixels.nx > 0 ? 3 : 1;
     const uint64_t larger = m.width > m.height ? m.width : m.height;
+    /* Pixels of the canvas per dot of the font: at least 2, and more for larger maps. */
     const uint64_t scale = larger > 3000 ? 10 : larger < 450 ? 2 : larger / 300 + 1;
     const uint64_t pad = 6 * scale;
     const uint64_t line = (WU_CHAR_NY + 3) * scale;

@@ -69,6 +69,7 @@ bool wu_um_given(const an_param *table, const json_t *parameters)
 
 /* --- conversion to pixels -------------------------------------------------------------------- */
 
+/* Whether two sizes differ by at most 1 %. */
 static bool about_equal(double a, double b)
 {
     return fabs(a - b) <= 0.01 * b;

@@ -10,6 +10,7 @@
 #include "app/base/status.h"
 #include "workunits/format/job.h"
 
+/* The estimates for a work unit. */
 typedef struct wu_needs {
     double operations;     /* operations of all items, in flops of the Whetstone benchmark */
     uint64_t memory_bytes; /* peak memory of the largest item, with the pixels of an item that is

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A picture of labels, and the state of tracing its outlines. */
 typedef struct wu_label_grid {
     uint32_t nx, ny;
     const uint32_t *label; /* [ny][nx]; 0: no region */

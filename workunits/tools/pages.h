@@ -29,6 +29,7 @@ typedef struct wu_page_reader {
     bool became_grey;       /* an RGB slice of a stack was converted to grey */
 } wu_page_reader;
 
+/* Memory for a page, which grows if necessary. */
 typedef struct wu_page_buffer {
     void *data;  /* to be freed by free() */
     size_t size; /* bytes allocated */

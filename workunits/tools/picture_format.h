@@ -85,7 +85,7 @@ struct wu_picture {
     bool fourth; /* a fourth sample, whose meaning the file does not state, is treated as alpha */
     bool no_end; /* the file lacks its end marker */
     bool pages_skipped; /* thumbnails or masks were left out */
-    char note[400];
+    char note[400];     /* the text that wu_picture_note returns, or "" */
 };
 
 /* A file format. */

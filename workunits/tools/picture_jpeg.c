@@ -19,18 +19,19 @@ enum {
                         fewer, and decoding is slower with it */
 };
 
+/* The state of the decoder: libjpeg's structures, and those of the functions that it calls. */
 typedef struct jpeg_state {
     struct jpeg_decompress_struct jpeg;
     struct jpeg_error_mgr errors;
     struct jpeg_progress_mgr progress;
     struct jpeg_source_mgr source;
     FILE *file;
-    bool has_begun; /* bytes of the file were read */
-    JOCTET bytes[SOURCE];
-    jmp_buf jump;
-    bool no_memory; /* libjpeg's error is that memory ran out */
-    bool decoding;  /* the header was read */
-    bool several_scans;
+    bool has_begun;        /* bytes of the file were read */
+    JOCTET bytes[SOURCE];  /* buffer for bytes of the file */
+    jmp_buf jump;          /* where on_error continues */
+    bool no_memory;        /* libjpeg's error is that memory ran out */
+    bool decoding;         /* the header was read */
+    bool several_scans;    /* the file is progressive, or has a scan for each component */
     bool harmless_warning; /* libjpeg gave a warning that is_harmless accepts */
     char message[JMSG_LENGTH_MAX];
     bool created; /* jpeg must be destroyed */

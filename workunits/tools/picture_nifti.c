@@ -63,6 +63,7 @@ static const nifti_version versions[] = {
       .real_bytes = 8 },
 };
 
+/* The state of the decoder. A page is a slice. */
 typedef struct nifti_state {
     const nifti_version *version;
     uint8_t header[HEADER];

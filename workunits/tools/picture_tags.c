@@ -48,7 +48,7 @@ bool wu_tags_open(FILE *file, wu_tags *out)
     if (!wu_tags_read(out, 0, head, sizeof head))
         return false;
     out->big_endian = head[0] == 'M';
-    out->big = number_in(out, head + 2, 2) == 43;
+    out->big = number_in(out, head + 2, 2) == 43; /* the version: 42 is TIFF, 43 BigTIFF */
     return head[0] == head[1] && (head[0] == 'I' || head[0] == 'M') &&
            (out->big || number_in(out, head + 2, 2) == 42) &&
            wu_tags_number(out, out->big ? 8 : 4, out->big ? 8 : 4, &out->directory);
@@ -115,7 +115,8 @@ static uint64_t begin_entries(const wu_tags *tags, uint64_t *at)
     return wu_tags_number(tags, tags->directory, bytes, &n) && n <= 65535 ? n : 0;
 }
 
-/* Finds the first entry whose number is one of wanted[n_wanted]. */
+/* Finds the first entry whose number is one of wanted[n_wanted]. An entry has 20 bytes in a
+ * BigTIFF, else 12. */
 static bool find_any_tag(const wu_tags *tags, const unsigned *wanted, size_t n_wanted, wu_tag *out)
 {
     uint64_t at;

@@ -33,6 +33,7 @@ typedef struct tiff_layout {
     uint8_t colour[256][3];
 } tiff_layout;
 
+/* The state of the decoder. */
 typedef struct tiff_state {
     TIFF *tiff; /* the same as listener.tiff */
     wu_tiff_listener listener;

@@ -28,6 +28,7 @@ const char wu_report_help[] =
     "Large pictures are made smaller so that the page stays below some 20 MB.\n"
     "Outlines require labels: pack with --param labels=true.\n";
 
+/* The values of options, and the path of the result. */
 typedef struct report_options {
     const char *result, *output, *images;
     uint64_t items;

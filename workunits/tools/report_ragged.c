@@ -19,6 +19,7 @@ enum {
                              the first rows are read */
 };
 
+/* The centre of a pixel. */
 typedef struct point {
     int32_t y, x; /* below MOST_PIXELS */
 } point;

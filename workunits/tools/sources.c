@@ -859,7 +859,7 @@ static tc_status inspect_item(const wu_sources *all, wu_source *item, bool slice
 /* State of wu_sources_find. */
 typedef struct finder {
     wu_sources *out;
-    bool stacks, recursive;
+    bool stacks, recursive; /* as for wu_sources_find */
     json_t *parts; /* set of the paths of files whose pages belong to the picture of another file */
     size_t n_parts;      /* how many of the files in `parts` were left out */
     json_t *found_paths; /* set of the full paths of pictures, and of folders that became stacks */

@@ -185,6 +185,7 @@ typedef struct ahead_picture {
     tc_err err;
 } ahead_picture;
 
+/* The state of writing a work unit. */
 typedef struct unit_writer {
     const wu_unit *unit;
     wu_zip_writer *zip;

@@ -11,11 +11,11 @@
 
 /* The work unit to be written. */
 typedef struct wu_unit {
-    const char *shown; /* the path in messages */
-    const char *analysis;
-    const char *about;  /* for volunteers: what the work is for; NULL: no text */
-    json_t *parameters; /* an object: the parameters that were given or suggested (not owned) */
-    wu_source *items;   /* [n] (not owned) */
+    const char *shown;    /* the path in messages */
+    const char *analysis; /* the name of the analysis */
+    const char *about;    /* for volunteers: what the work is for; NULL: no text */
+    json_t *parameters;   /* an object: the parameters that were given or suggested (not owned) */
+    wu_source *items;     /* [n] (not owned) */
     size_t n;
     bool stored; /* pictures are PNM files, not compressed, and the archive is not fsynced */
     bool grey;   /* RGB is converted to (R+G+B)/3, as analyses use only this value */
