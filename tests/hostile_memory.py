@@ -124,7 +124,7 @@ def main():
     honest = forge.Result(result)
     code, mib, seconds, log = check(unit, result)
     tap.ok(code == 0, "is accepted: %d MiB, %.1f s" % (mib, seconds), log)
-    hostile = (("rows as many as pixels", lambda: many_rows(honest, side * side), "rows, of"),
+    hostile = (("rows as many as pixels", lambda: many_rows(honest, side * side), "rows, but"),
                ("rows as many as there can be", lambda: many_rows(honest, side * side // 4),
                 "error"),
                ("objects of one key",

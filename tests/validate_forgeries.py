@@ -291,7 +291,7 @@ def bombs(honest):
            "axis [01] has [0-9]+ entries|has 2 axes, not [13]")
     for table in [n for n in honest.arrays if n.endswith("_item")]:
         yield ("a bomb of a table", with_bomb(honest, table, (5 * MEMORY // 32,)),
-               "%s: [0-9]+ rows, of" % table)
+               "%s: [0-9]+ rows, but" % table)
     yield "more than deflate can hold", with_member(honest, -1, method=8, size=1 << 31), \
         "more bytes than deflate can hold"
     members = honest.members()
