@@ -651,7 +651,7 @@ def test_limits(unit, result):
            "^$")
     expect("verify in no time: try later", 3,
            validate("verify", "--fraction", "1", "--max-seconds", "0.001", unit, result),
-           "", "the time for it is over")
+           "", "the time limit is exceeded")
     expect("verify in no memory: try later", 3,
            validate("verify", "--fraction", "1", "--max-memory", "2", unit, result),
            "", "needs [0-9]+ MiB of memory, more than it may take")

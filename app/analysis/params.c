@@ -117,12 +117,14 @@ static an_text describe_value(const json_t *value)
     return t;
 }
 
+/* Fails with a message that says which values are allowed. */
 static tc_status refuse_value(const an_param *p, const json_t *value, const char *path, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: must be %s%s, not %s", path, an_value_in_words(p).text,
                    p->type == AN_OBJECT ? " {\"KEY\": VALUE}" : "", describe_value(value).text);
 }
 
+/* Fails with a message that lists the keys and suggests the most similar one. */
 static tc_status unknown_key(const an_param *keys, const char *key, const char *where, tc_err *err)
 {
     const char *closest = NULL;
@@ -236,6 +238,7 @@ const char *an_params_fault(const an_param *table, char *text, size_t size)
     return NULL;
 }
 
+/* Whether a number is within the bounds of the parameter. */
 static bool in_bounds(const an_param *p, const json_t *value)
 {
     const double number = json_number_value(value);
@@ -257,6 +260,7 @@ static void store_value(an_field field, void *base, int64_t value)
         *(bool *)target = value != 0;
 }
 
+/* Reads an AN_INTS: a list of integers. */
 static tc_status read_ints(const an_param *p, const json_t *list, void *base, const char *path,
                            tc_err *err)
 {
@@ -281,6 +285,7 @@ static tc_status read_ints(const an_param *p, const json_t *list, void *base, co
     return TC_OK;
 }
 
+/* Reads an AN_WORDS: a list of words. */
 static tc_status read_words(const an_param *p, const json_t *list, void *base, const char *path,
                             tc_err *err)
 {
@@ -293,7 +298,7 @@ static tc_status read_words(const an_param *p, const json_t *list, void *base, c
         const json_t *const value = json_array_get(list, i);
         const int word = index_of(p->words, value);
 
-        if (word < 0)
+        if (word < 0) /* not one of the words */
             return refuse_value(p, value, path, err);
         if ((bits >> word & 1) != 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: \"%s\" appears twice", path, p->words[word]);
@@ -306,6 +311,7 @@ static tc_status read_words(const an_param *p, const json_t *list, void *base, c
 static tc_status read_object(const an_param *keys, const json_t *object, void *base, json_t *out,
                              const char *where, tc_err *err);
 
+/* Reads an AN_OBJECTS: a list of objects. The arguments are those of read_value. */
 static tc_status read_objects(const an_param *p, const json_t *list, void *base, json_t *out,
                               const char *where, tc_err *err)
 {
@@ -392,6 +398,7 @@ static json_t *recorded_value(const an_param *p, json_t *value)
     return real && json_is_number(value) ? json_real(number_of(value)) : json_incref(value);
 }
 
+/* Reads a key of an object, or its default, as read_value does, and records the value in `out`. */
 static tc_status read_key(const an_param *p, const json_t *object, void *base, json_t *out,
                           const char *path, tc_err *err)
 {

@@ -237,7 +237,7 @@ tc_status an_selftest_result(const an_analysis *a, const an_selftest *t, const a
     return same_output(&cpu_output, &backend_output)
                ? TC_OK
                : tc_fail(err, TC_DEVICE,
-                         "%s: self-test: this device makes another result of the same work",
+                         "%s: self-test: this device computes another result than the CPU",
                          a->name);
 }
 

@@ -49,8 +49,8 @@ tc_status an_selftest_result(const an_analysis *analysis, const an_selftest *tes
                              const an_backend *backend, struct ocl_device *device, unsigned threads,
                              const tc_poll *poll, tc_err *err);
 
-/* The kernels that the work unit's items use on a device: bits as of an_analysis.kernels. unit:
- * NULL means all kernels. */
+/* Returns the kernels that the work unit's items use on a device, as bits like those of
+ * an_analysis.kernels. If unit is NULL, returns AN_ALL_KERNELS. */
 enum { AN_ALL_KERNELS = 0x7fffffff };
 uint32_t an_unit_kernels(const an_analysis *analysis, const an_unit *unit);
 

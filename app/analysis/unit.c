@@ -274,7 +274,7 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
         status = TC_MORE;
     while (status == TC_MORE) {
         if (deadline > 0 && tc_seconds() > deadline)
-            status = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time for it is over",
+            status = tc_fail(err, TC_TRY_LATER, "item \"%s\": the time limit is exceeded",
                              work->item->name);
         else
             status = backend->step(worker, state, &chunks, err);

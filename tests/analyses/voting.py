@@ -86,21 +86,22 @@ def forgeries():
     yield column("point_item", -1, 0, "_item: a row of item 0")
     yield column("point_item", -1, 99, "_item: a row of item 99")
     yield column("point_item", 0, -7, "_item: a row of item -7")
-    yield column("point", (0, 0), -1.0, "point: row 0: -1 is no coordinate")
-    yield column("point", (0, 0), 40.0, "point: row 0: 40 is no coordinate")
-    yield column("point", (0, 1), 44.0, "point: row 0: 44 is no coordinate")
+    yield column("point", (0, 0), -1.0, "point: row 0: -1 is not a coordinate")
+    yield column("point", (0, 0), 40.0, "point: row 0: 40 is not a coordinate")
+    yield column("point", (0, 1), 44.0, "point: row 0: 44 is not a coordinate")
     yield column("point", (0, 1), 1e300, "point: row 0: ")
-    yield column("point", (0, 0), float("nan"), "point: row 0: -?nan is no coordinate")
-    yield column("point", (0, 0), float("inf"), "point: row 0: inf is no coordinate")
-    yield column("point", (0, 0), lambda v: v + 0.5, "is no coordinate")
-    yield column("point", (0, 0), lambda v: np.nextafter(v, 99), "is no coordinate")
-    yield column("point", (0, 0), lambda v: np.nextafter(v, 99), "is no coordinate", "refined",
+    yield column("point", (0, 0), float("nan"), "point: row 0: -?nan is not a coordinate")
+    yield column("point", (0, 0), float("inf"), "point: row 0: inf is not a coordinate")
+    yield column("point", (0, 0), lambda v: v + 0.5, "is not a coordinate")
+    yield column("point", (0, 0), lambda v: np.nextafter(v, 99), "is not a coordinate")
+    yield column("point", (0, 0), lambda v: np.nextafter(v, 99), "is not a coordinate", "refined",
                  "a refined point's bit")
-    yield column("point", (0, 0), lambda v: v + 0.001, "is no coordinate", "refined",
+    yield column("point", (0, 0), lambda v: v + 0.001, "is not a coordinate", "refined",
                  "a point between the steps")
-    yield column("point", (0, 0), -0.75, "is no coordinate", "refined", "a refined point outside")
-    yield column("point", (0, 0), -0.0, "is no coordinate", "refined", "a refined point at -0")
-    yield column("point", (0, 0), 9.0, "is no coordinate", "stack", "a point above the stack")
+    yield column("point", (0, 0), -0.75, "is not a coordinate", "refined",
+                 "a refined point outside")
+    yield column("point", (0, 0), -0.0, "is not a coordinate", "refined", "a refined point at -0")
+    yield column("point", (0, 0), 9.0, "is not a coordinate", "stack", "a point above the stack")
     yield column("score", 0, 0, "score: row 0: 0 is not from")
     yield column("score", 0, -3, "score: row 0: -3 is not from")
     yield column("score", -1, 499, "score: row [0-9]+: 499 is not from 500")
@@ -108,11 +109,11 @@ def forgeries():
     yield column("score", 0, 4095 * 81 + 1, "score: row 0: ")
     yield column("score", 0, 1 << 62, "score: row 0: ")
     yield ("points out of order", "peaks", swap_first,
-           "score: row 1: the points are not in their order")
+           "score: row 1: the points are not sorted")
     yield ("refined points out of order", "refined", swap_first,
-           "score: row 1: the points are not in their order")
+           "score: row 1: the points are not sorted")
     yield ("equal scores out of order", "peaks", equal_scores,
-           "score: row 1: the points are not in their order")
+           "score: row 1: the points are not sorted")
     yield ("two points of one cell", "peaks", beside, "two points are closer than the radius")
     yield ("a point twice", "peaks", lambda a: set_at(a["point"], 1, a["point"][0]),
            "closer than the radius")

@@ -43,6 +43,7 @@ static scratch divide_scratch(const edt_job *job, void *memory)
     return s;
 }
 
+/* The number of rows in a part of the first pass. */
 static size_t rows_of_part(const edt_job *job)
 {
     return ROWS_PIXELS / job->nx + 1;
@@ -78,6 +79,7 @@ static void first_pass_row(const uint8_t *mask, uint32_t n, edt_sides sides, uin
     }
 }
 
+/* Does a part of the first pass. */
 static void first_pass(const edt_job *job, size_t part)
 {
     const size_t rows = (size_t)job->ny * job->nz, per_part = rows_of_part(job);
@@ -112,6 +114,7 @@ static void later_pass_run(uint32_t *d2, uint32_t a, uint32_t b, uint32_t n, con
     }
 }
 
+/* Transforms a line of n pixels, in place, run by run. side: 1 for pixels of the mask, else 0. */
 static void later_pass_line(uint32_t *d2, const uint8_t *side, uint32_t n, edt_sides sides,
                             const edt_line *line)
 {

@@ -32,6 +32,7 @@ typedef struct lab_picture {
 /* The stride of the widest pictures, of 65535 pixels. */
 enum { LAB_MAX_STRIDE = 1024 };
 
+/* The number of 64-bit words that a row of nx pixels takes. */
 static inline size_t lab_stride(uint32_t nx)
 {
     return ((size_t)nx + 63) / 64;

@@ -55,6 +55,7 @@ typedef struct position_xyz {
     int32_t x, y, z;
 } position_xyz;
 
+/* The coordinates of pixel i. */
 static position_xyz position_of(const ws_shape *s, size_t i)
 {
     const size_t row = i / (size_t)s->nx;

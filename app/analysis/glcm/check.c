@@ -262,7 +262,7 @@ static const char *relation_fault(const double m[COOC_FEATURES], double levels)
     if (m[COOC_DIFFERENCE_AVERAGE] > m[GLCM_CONTRAST] + slack ||
         m[COOC_DIFFERENCE_AVERAGE] * m[COOC_DIFFERENCE_AVERAGE] + m[GLCM_DIFFERENCE_VARIANCE] >
             m[GLCM_CONTRAST] + slack)
-        return "difference_average does not go with contrast";
+        return "difference_average and contrast contradict each other";
     if (m[GLCM_IDM] > m[COOC_INVERSE_DIFFERENCE] + slack ||
         m[COOC_INVERSE_DIFFERENCE] > m[COOC_INVERSE_DIFFERENCE_NORMALISED] + slack ||
         m[COOC_INVERSE_DIFFERENCE_NORMALISED] >
@@ -489,7 +489,7 @@ static const char *slice_fault(const layout *g, const glcm_offset *o, const floa
 static const char *moments_fault(const map_sums *s, const double moments[GLCM_MOMENTS])
 {
     if ((s->n == 0) != (isnan(moments[0]) != 0))
-        return "empty, but not in offset_features, or the reverse";
+        return "only one of the map and offset_features has values";
     if (s->n == 0)
         return NULL;
     if (s->min != (double)(float)moments[2] || s->max != (double)(float)moments[3])
@@ -500,6 +500,7 @@ static const char *moments_fault(const map_sums *s, const double moments[GLCM_MO
     return NULL;
 }
 
+/* Checks a map against the bounds in `features` and the moments in `offset_features`. */
 static tc_status check_map(const layout *g, const wu_item *item, const glcm_map *map,
                            const wu_out_array *array, const wu_output *out, tc_err *err)
 {
@@ -548,7 +549,8 @@ static tc_status check_bands(const layout *g, const int64_t *sum, tc_err *err)
         has[GLCM_BAND(i, columns)] = true;
     for (int i = 0; i < GLCM_BANDS; i++)
         if (!has[i] && sum[i] != 0)
-            return tc_fail(err, TC_BAD_INPUT, "band_sums: band %d: not 0, without windows", i);
+            return tc_fail(err, TC_BAD_INPUT, "band_sums: band %d: is not 0, but has no windows",
+                           i);
     return TC_OK;
 }
 
@@ -624,6 +626,7 @@ typedef struct distance_windows {
     double n, deviation;
 } distance_windows;
 
+/* windows: [n_offsets], the number of windows that have a pair of each offset. */
 static distance_windows windows_of(const glcm_params *p, const uint64_t *windows, unsigned distance)
 {
     distance_windows w = { .n = 0 };

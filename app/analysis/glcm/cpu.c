@@ -132,8 +132,7 @@ static void make_terms(const glcm_tables *t, unsigned levels, sliding_window *w)
         w->bins.difference_term[k] = (glcm_pair64){ GLCM_PACK(k), t->idm[k] };
 }
 
-/* --- features without histograms
- * ----------------------------------------------------------------------
+/* --- features without histograms --------------------------------------------------------------
  *
  * The features of the set LINEAR_FEATURES are computed from sums to which a pair adds an amount
  * that depends only on its own two levels, so they need no histograms. */
@@ -168,6 +167,7 @@ static inline linear_sums pair_terms(const glcm_bins *bins, const pair_code *p)
     return (linear_sums){ bins->difference_term[p->b - p->a], bins->sum_term[p->a + p->b] };
 }
 
+/* The linear sums among the sums of a window. */
 static linear_sums get_linear(const glcm_sums *s)
 {
     return (linear_sums){ s->difference, s->sum };
@@ -385,13 +385,13 @@ typedef struct chunk_work {
     bool started;         /* the window has been counted at (x, y) */
     linear_sums *columns; /* [plane.stride]: for each column of codes the sums over the lens's rows;
                              NULL unless `linear` is set and the lens is a rectangle */
-    uint32_t computed;    /* set of the features that are computed */
+    uint32_t computed;    /* set of the features that are computed (bit i: feature i) */
     int64_t x, y;         /* centre of the window */
     const pair_code *centre; /* the centre's element of plane.codes; not used with `columns` */
     kept_features kept;      /* features that are not yet added to stat */
     glcm_stat *stat;
     glcm_more *more; /* NULL: no features beyond the 13 */
-    uint64_t sum;    /* sum of the returned features of the windows of the current row so far */
+    uint64_t sum;    /* sum of the returned features of the current row's windows so far */
     glcm_bands *bands;
     bool has_maps;
     float *maps[COOC_FEATURES]; /* for each feature its plane, or NULL */
@@ -535,7 +535,7 @@ static void subtract_missing(const chunk_work *u, uint32_t missing, glcm_sums *s
     s->difference -= (glcm_pair64){ 0, missing * t->idm[0] };
 }
 
-/* Writes a feature of the current window into its map. */
+/* Writes a feature of the current window into the feature's map. */
 static void put_map(const chunk_work *u, unsigned feature, float value)
 {
     const int64_t x = u->lens.transposed ? u->y : u->x, y = u->lens.transposed ? u->x : u->y;
@@ -914,8 +914,8 @@ static void count_band(void *user, unsigned thread, size_t band)
                w->scratch[thread].counts);
 }
 
-/* Computes the chunk w->roi_chunk of a large ROI by all threads together; each thread has its own
- * tables. */
+/* Computes the chunk w->roi_chunk of a large ROI by all threads together; each thread counts pairs
+ * in tables of its own. */
 static tc_status large_chunk(cpu_worker *w, glcm_stat *stat, tc_err *err)
 {
     const unsigned levels = w->params->levels[w->roi_chunk.level];
@@ -1087,7 +1087,8 @@ static bool make_scratch(cpu_worker *w, unsigned threads)
     return true;
 }
 
-static tc_status open_parts(cpu_worker *w, tc_err *err)
+/* Makes the geometry, tables, pool, scratch memory and planes of a new worker. */
+static tc_status init_worker(cpu_worker *w, tc_err *err)
 {
     return_if_error(glcm_geometry_init(w->work, &w->g, err));
     return_if_error(glcm_tables_init(w->g.fbits, w->g.max_pairs, &w->tables, err));
@@ -1108,7 +1109,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->work = work;
     w->params = p;
     w->slice = UINT32_MAX;
-    status = open_parts(w, err);
+    status = init_worker(w, err);
     if (status != TC_OK)
         cpu_close(worker);
     return status;

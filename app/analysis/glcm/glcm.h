@@ -54,8 +54,8 @@ typedef struct glcm_map {
 typedef struct glcm_params {
     an_params_head head;
     size_t n_levels;
-    unsigned levels[GLCM_MAX_LEVEL_COUNT]; /* [n_levels]: numbers of grey levels; features are
-                                              computed with each */
+    unsigned levels[GLCM_MAX_LEVEL_COUNT]; /* [n_levels]: the numbers of grey levels; features are
+                                              computed for each number */
     glcm_range range;
     unsigned range_ends[2]; /* GLCM_RANGE_FIXED: least and greatest grey value of the range */
     glcm_window window;
@@ -86,10 +86,10 @@ typedef struct glcm_params {
 
 /* --- state ----------------------------------------------------------------------------------- */
 
-/* Statistics, over all windows so far, of the 13 features for one number of levels and one
- * offset. */
+/* Statistics, over all windows so far, of the 13 features for one number of levels and one offset.
+ */
 typedef struct glcm_stat {
-    uint64_t windows;
+    uint64_t windows; /* number of windows that have a pair */
     glcm_moments feature[GLCM_FEATURES];
 } glcm_stat;
 
@@ -146,17 +146,17 @@ void glcm_stat_merge(glcm_stat *stat, const glcm_stat *other);
 
 /* --- geometry: the windows, their pairs, and how the work is divided (plan.c) ---------------- */
 
-/* An orientation of the picture: as it is, or transposed. A window slides along the view's rows; in
- * the transposed view these are the picture's columns. Each offset uses the view in which fewer
+/* An orientation of the picture: not changed, or transposed. A window slides along the view's rows;
+ * in the transposed view these are the picture's columns. Each offset uses the view in which fewer
  * pairs enter and leave when the window moves. */
 typedef struct glcm_view {
     uint32_t nx, ny;        /* size of the picture in this orientation */
     int64_t x0, y0, x1, y1; /* bounding box, half-open, of the ROI; of a mask the whole picture */
 } glcm_view;
 
-/* The pairs of one offset within a window, called its lens, as for discs it is the intersection of
- * two. If the window's centre is c, the first pixel of a pair is p = c + (x, y), with y = row[i]
- * and lo[i] <= x <= hi[i], and the second one p + (dx, dy). */
+/* The first pixels of all pairs of one offset within a window; they form a lens, the intersection
+ * of two discs, if the window is a disc. If the window's centre is c, the first pixel of a pair is
+ * p = c + (x, y), with y = row[i] and lo[i] <= x <= hi[i], and the second pixel is p + (dx, dy). */
 typedef struct glcm_lens {
     int dx, dy;      /* the offset, in the orientation of the view */
     bool transposed; /* the view is the transposed one */
@@ -177,9 +177,9 @@ typedef struct glcm_chunk {
 typedef struct glcm_geometry {
     const glcm_params *params;
     uint32_t nx, ny, nz;
-    unsigned lo, hi;           /* the grey values that are spread over the levels */
+    unsigned lo, hi;           /* least and greatest grey value of the range that has levels */
     int64_t cx, cy;            /* centre of the ROI's disc */
-    glcm_view view[2];         /* as it is; transposed */
+    glcm_view view[2];         /* [0]: not transposed; [1]: transposed */
     const uint8_t *slice_mask; /* GLCM_ROI_MASK: the mask of all slices, [nz][ny][nx]; else NULL */
     /* The ROI's bounding box is divided into tiles, the units of work (not the bands of
      * glcm_bands): into `bands` ranges of rows, each of which has `strips` ranges of columns. */
@@ -191,6 +191,7 @@ typedef struct glcm_geometry {
 
 /* Sets the geometry. It points into `work` and needs no freeing. */
 tc_status glcm_geometry_init(const an_work *work, glcm_geometry *g, tc_err *err);
+/* Sets *chunk to chunk number `index`. */
 void glcm_chunk_at(const glcm_geometry *g, uint64_t index, glcm_chunk *chunk);
 /* Sets the lens of an offset, in the orientation that takes less work. */
 void glcm_lens_init(const glcm_params *params, const glcm_offset *o, glcm_lens *lens);
@@ -198,6 +199,7 @@ void glcm_lens_init(const glcm_params *params, const glcm_offset *o, glcm_lens *
 typedef struct glcm_tile {
     int64_t x0, y0, x1, y1;
 } glcm_tile;
+/* Returns tile number `tile` of the view's box: tiles are numbered along each range of rows. */
 glcm_tile glcm_tile_at(const glcm_geometry *g, const glcm_view *view, uint32_t tile);
 /* The index in glcm_bands.sum of a line of the view. */
 static inline unsigned glcm_band_of(const glcm_view *v, int64_t line)

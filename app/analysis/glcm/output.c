@@ -14,6 +14,7 @@ typedef unsigned __int128 u128;
 static const char *const statistic_names[GLCM_STATISTICS] = { "mean", "range", "sd", "min", "max" };
 static const char *const moment_names[GLCM_MOMENTS] = { "mean", "variance", "min", "max" };
 
+/* Returns the 128-bit integer with these lower and upper halves. */
 static u128 join_halves(uint64_t lo, uint64_t hi)
 {
     return (u128)hi << 64 | lo;
@@ -184,6 +185,7 @@ static void offset_statistics(const statistics *s, size_t level, unsigned distan
     glcm_summary_end(&summary, out);
 }
 
+/* Fills the array features, to whose first element `row` points. */
 static void fill_features(const statistics *s, double *row)
 {
     for (size_t level = 0; level < s->p->n_levels; level++)
@@ -192,6 +194,7 @@ static void fill_features(const statistics *s, double *row)
                 offset_statistics(s, level, d, s->p->feature[f], row);
 }
 
+/* Fills the array offset_features, to whose first element `row` points. */
 static void fill_offset_features(const statistics *s, double *row)
 {
     for (size_t i = 0; i < s->p->n_levels * s->p->n_offsets; i++)

@@ -98,7 +98,7 @@ const an_param glcm_parameters[] = {
 static size_t list_offsets(const glcm_params *p, unsigned index, glcm_offset *out)
 {
     const int d = (int)p->distances[index];
-    const int four[4][2] = { { d, 0 }, { -d, d }, { 0, d }, { d, d } };
+    const int four[4][2] = { { d, 0 }, { -d, d }, { 0, d }, { d, d } }; /* dx, dy */
     /* 4 (d - 1/2)^2 and 4 (d + 1/2)^2 */
     const long lo = (long)(2 * d - 1) * (2 * d - 1), hi = (long)(2 * d + 1) * (2 * d + 1);
     size_t n = 0;
@@ -123,6 +123,7 @@ static size_t list_offsets(const glcm_params *p, unsigned index, glcm_offset *ou
     return n;
 }
 
+/* Makes p->offsets, the offsets of all distances. */
 static tc_status make_offsets(glcm_params *p, const char *where, tc_err *err)
 {
     size_t n = 0;

@@ -25,7 +25,7 @@ enum {
     TIMES_AS_LONG = 30
 };
 
-/* How many random windows are chosen for bands of rows, and as many for bands of columns
+/* How many random windows are chosen for bands of rows, and how many for bands of columns
  * (count_places). The band of each chosen window is computed again. */
 enum {
     LINES = 32,     /* one window, plus one for every LINES rows or columns that have windows ... */
@@ -57,6 +57,7 @@ static void centres_free(centres *c)
     free(c->in_line[0]);
 }
 
+/* Counts the centres of all windows of the item. */
 static tc_status count_centres(const glcm_geometry *g, centres *c, tc_err *err)
 {
     TC_AUTOFREE uint8_t *const row = malloc(g->nx);
@@ -97,6 +98,7 @@ typedef struct sample {
     bool is_all;            /* the sample has all windows: as chosen, or because they are few */
 } sample;
 
+/* Sets s->params: the job's parameters p with the sample's level and distance only, and no maps. */
 static tc_status set_sample_params(const glcm_params *p, const glcm_geometry *g, sample *s,
                                    tc_err *err)
 {

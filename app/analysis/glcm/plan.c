@@ -66,6 +66,7 @@ void glcm_lens_init(const glcm_params *p, const glcm_offset *o, glcm_lens *lens)
     }
 }
 
+/* The number of bits of v, without leading zeros. */
 static uint32_t bit_length(uint64_t v)
 {
     return v == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(v);

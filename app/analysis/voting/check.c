@@ -41,9 +41,10 @@ static tc_status read_points(const voting_params *p, const voting_scheme *s, con
             const double v = ((const double *)point->data)[i * dims + a - (3 - dims)];
 
             if (!coordinate_fits(p, v, s->scale[a], length[a], &pixel[a]))
-                return tc_fail(err, TC_BAD_INPUT,
-                               "point: row %zu: %.17g is no coordinate of a point of this item", i,
-                               v);
+                return tc_fail(
+                    err, TC_BAD_INPUT,
+                    "point: row %zu: %.17g is not a coordinate that a point of this item can have",
+                    i, v);
         }
         peaks->list[i] = (voting_peak){
             .score = (uint32_t)score[i], .z = pixel[0], .y = pixel[1], .x = pixel[2]
@@ -60,7 +61,7 @@ static tc_status check_order(const voting_params *p, const voting_peaks *peaks, 
         const voting_peak *const a = &peaks->list[i - 1], *const b = &peaks->list[i];
 
         if (a->score < b->score || (!p->refine && voting_by_order(a, b) >= 0))
-            return an_impossible("score", i, "the points are not in their order", err);
+            return an_impossible("score", i, "the points are not sorted", err);
     }
     return TC_OK;
 }
@@ -100,7 +101,8 @@ tc_status voting_check_result(const void *params, const wu_item *item, const wu_
         const double radius = *(const double *)wu_output_data(out, "radius");
 
         if (!(radius >= voting_least_radius(p) && radius <= p->radius))
-            return tc_fail(err, TC_BAD_INPUT, "radius: is %g, which it cannot be", radius);
+            return tc_fail(err, TC_BAD_INPUT, "radius: is %g, but must be from %g to %g", radius,
+                           voting_least_radius(p), p->radius);
         return_if_error(voting_take_radius(p, item, radius, &s, err));
     }
     return_if_error(check_scores(p, &s, out, err));

@@ -65,8 +65,9 @@ static const double CROWDED = 1.8;
 /* Two coordinates that differ by less than this, in pixels, are the same except for rounding. */
 static const double NEAR = 1e-6;
 /* For the threshold "auto", the sum of the scores of all peaks of the picture that are no points of
- * the result is estimated from the tiles. As the estimate may be too small by chance, it is
- * multiplied by ROUGHLY, after adding FEW_PEAKS peaks to the tiles (judge_threshold). */
+ * the result is estimated from the tiles. As the tiles may have too few by chance, their sum is
+ * multiplied by ROUGHLY, and FEW_PEAKS times the lowest score of a point is added
+ * (judge_threshold). */
 static const double ROUGHLY = 2, FEW_PEAKS = 4;
 
 /* --- tiles ----------------------------------------------------------------------------------- */
@@ -88,7 +89,8 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* The share of the item that a tile has, margin included. side: in quarters of the radius. */
+/* The share of the item's pixels that a tile has, margin included. side: the tile's side, in
+ * quarters of the radius. */
 static double share_of_tile(const voting_scheme *s, uint32_t side)
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
@@ -288,6 +290,7 @@ typedef struct evidence {
     double all_scores; /* sum of the scores of all peaks that were computed again */
 } evidence;
 
+/* Whether two points have the same score and, except for rounding, the same coordinates. */
 static bool is_same(const voting_peak *a, const voting_peak *b)
 {
     return a->score == b->score && fabs(a->point[0] - b->point[0]) < NEAR &&
@@ -636,10 +639,10 @@ static tc_status check_scheme(const an_work *work, const wu_output *out, voting_
     if (p->polarity == VOTING_AUTO) {
         return_if_error(voting_find_dark(work, &dark, err));
         if ((*(const uint8_t *)wu_output_data(out, "bright") != 0) == dark)
-            return tc_fail(err, TC_BAD_INPUT, "bright: is not what the picture gives");
+            return tc_fail(err, TC_BAD_INPUT, "bright: the picture gives the opposite value");
     }
     if (p->own_radius && *(const double *)wu_output_data(out, "radius") != s->radius)
-        return tc_fail(err, TC_BAD_INPUT, "radius: is not what the picture gives");
+        return tc_fail(err, TC_BAD_INPUT, "radius: the picture gives %g", s->radius);
     return TC_OK;
 }
 

@@ -116,12 +116,12 @@ static tc_status make_scale(const voting_params *p, const wu_item *item, const c
         s->shape.reach[a] = length[a] > 1 ? (int)(s->radius64 / s->scale[a]) : 0;
         if (s->radius64 / s->scale[a] > most)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: a radius of %lld pixels is too large, %d are allowed in %s", where,
-                           (long long)(s->radius64 / s->scale[a]), most,
+                           "%s: a radius of %lld pixels is too large: at most %d are allowed in %s",
+                           where, (long long)(s->radius64 / s->scale[a]), most,
                            item->is_stack ? "a stack" : "an image");
     }
     if (s->radius64 < 64)
-        return tc_fail(err, TC_BAD_INPUT, "%s: a radius of less than one pixel", where);
+        return tc_fail(err, TC_BAD_INPUT, "%s: the radius is less than one pixel", where);
     return TC_OK;
 }
 
@@ -569,9 +569,10 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     return TC_OK;
 }
 
-/* The groups of kernels (an_analysis.kernels): for 8 and for 16 bits. */
+/* The groups of kernels (an_analysis.kernels): for pixels of 8 and of 16 bits. */
 enum { BITS_8 = 1, BITS_16 = 2 };
 
+/* Implements an_analysis.kernels. */
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
     (void)params;

@@ -160,6 +160,7 @@ typedef struct voting_tables {
     int round;          /* the round that spans and rows are made for; -1: none yet */
 } voting_tables;
 
+/* Makes all tables except `spans` and `rows`, which voting_tables_round makes. */
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
 /* Makes t->spans and t->rows for a round, unless they are already made for this round. */
 tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t,
@@ -180,11 +181,12 @@ size_t voting_offset_rows(const voting_scheme *s);
 typedef struct voting_peak {
     uint32_t score;
     uint32_t z, y, x; /* the pixel of the peak */
-    double point[3];  /* position in the result: z, y, x of the peak, or as refined */
+    double point[3];  /* position in the result (z, y, x): that of the peak, or the refined one */
 } voting_peak;
 
+/* A list of peaks or points. */
 typedef struct voting_peaks {
-    size_t n, room;
+    size_t n, room; /* used and allocated elements of the list */
     voting_peak *list;
 } voting_peaks;
 
@@ -224,6 +226,7 @@ tc_status voting_check_state(const an_work *work, const void *state, tc_err *err
 /* output.c: implements the functions of an_analysis with these names. */
 tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err);
+/* Writes a note if there are no points. */
 bool voting_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
 /* Declares the arrays of an item's result: names, types and shapes, without data. */
