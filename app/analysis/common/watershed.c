@@ -84,14 +84,15 @@ static bool is_inner_row(const ws_shape *s, position_xyz position)
 static inline size_t highest_around(const uint32_t *height, size_t i, const steps *w, bool plateaus)
 {
     uint32_t most = height[i];
-    ptrdiff_t best = 0;
+    ptrdiff_t best = 0; /* offset of the best pixel so far from pixel i */
 
     for (int k = 0; k < w->before; k++) {
         const uint32_t h = height[(ptrdiff_t)i + w->offset[k]];
-        const bool higher = h > most || (h == most && best == 0 && !plateaus);
+        /* of equal heights, the first one in raster order counts, also instead of pixel i */
+        const bool better = h > most || (h == most && best == 0 && !plateaus);
 
-        most = higher ? h : most;
-        best = higher ? w->offset[k] : best;
+        most = better ? h : most;
+        best = better ? w->offset[k] : best;
     }
     for (int k = w->before; k < w->n; k++) {
         const uint32_t h = height[(ptrdiff_t)i + w->offset[k]];

@@ -393,8 +393,8 @@ typedef struct chunk_work {
     glcm_more *more; /* NULL: no features beyond the 13 */
     uint64_t sum;    /* sum of the returned features of the current row's windows so far */
     glcm_bands *bands;
-    bool has_maps;
-    float *maps[COOC_FEATURES]; /* for each feature its plane, or NULL */
+    bool has_maps;              /* any element of `maps` is not NULL */
+    float *maps[COOC_FEATURES]; /* for each feature: the slice of its map, or NULL */
 } chunk_work;
 
 /* Moves the window by m. codes: the distance from the old centre to the new one, in elements of
@@ -434,6 +434,7 @@ static void slide_by_columns(chunk_work *u, int64_t x, int64_t y)
     const glcm_lens *const l = &u->lens;
     const linear_sums *const column = u->columns + (x - u->plane.x0);
     linear_sums s = get_linear(&u->window->s);
+    /* whether all columns of the window are added up, not only those that enter and leave */
     bool recount = !u->started || x - u->x > 1 || u->x - x > 1;
 
     if (!u->started) {
@@ -839,7 +840,7 @@ static void count_rows(const cpu_worker *w, const glcm_chunk *chunk, int64_t y0,
     const int64_t nx = w->g.nx, ny = w->g.ny, end = y1 < ny - o->dy ? y1 : ny - o->dy;
     const uint8_t *const grey = w->grey[0] + chunk->level * (size_t)nx * (size_t)ny;
     const int64_t x0 = o->dx < 0 ? -o->dx : 0, x1 = o->dx > 0 ? nx - o->dx : nx;
-    const bool all = w->params->roi == GLCM_ROI_ALL;
+    const bool all = w->params->roi == GLCM_ROI_ALL; /* all pixels are in the ROI */
 
     for (int64_t y = y0; y < end; y++) {
         /* p, q: indices of the first and the second pixel of the pair at x = 0 */
