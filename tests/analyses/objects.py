@@ -202,11 +202,11 @@ def forgeries():
     yield column("object_feret_diameter_max", big, lambda v: np.nextafter(v, 0),
                  "object_feret_diameter_max: impossible")
     yield column("object_intensity_min", big, -1,
-                 "object_intensity_min, object_intensity_max: no two")
+                 "object_intensity_min, object_intensity_max: not two")
     yield column("object_intensity_max", big, 256,
-                 "object_intensity_min, object_intensity_max: no two")
+                 "object_intensity_min, object_intensity_max: not two")
     yield column("object_intensity_min", big, 250,
-                 "object_intensity_min, object_intensity_max: no two")
+                 "object_intensity_min, object_intensity_max: not two")
     yield column("object_intensity_mean", big, 1.0, "object_intensity_mean: not from minimum")
     yield column("object_intensity_mean", big, lambda v: np.nextafter(v, 0),
                  "object_intensity_integrated: does not go")
@@ -221,15 +221,15 @@ def forgeries():
                  "object_intensity_percentile: not ")
     yield column("object_intensity_percentile", (big, 2), nan,
                  "object_intensity_percentile: not in order")
-    yield column("object_intensity_std", big, 0.0, "object_intensity_std: of no values")
-    yield column("object_intensity_std", big, 300.0, "object_intensity_std: of no values")
-    yield column("object_intensity_std", big, nan, "object_intensity_std: of no values")
+    yield column("object_intensity_std", big, 0.0, "object_intensity_std: impossible")
+    yield column("object_intensity_std", big, 300.0, "object_intensity_std: impossible")
+    yield column("object_intensity_std", big, nan, "object_intensity_std: impossible")
     yield column("object_intensity_kurtosis", big, -2.5, "object_intensity_kurtosis: does not go")
     yield column("object_intensity_kurtosis", big, 1e9, "object_intensity_kurtosis: does not go")
     yield column("object_intensity_skewness", big, 50.0, "object_intensity_kurtosis: does not go")
-    yield column("object_intensity_entropy", big, 20.0, "object_intensity_entropy: of more")
-    yield column("object_intensity_entropy", big, -0.5, "object_intensity_entropy: of more")
-    yield column("object_intensity_entropy", big, nan, "object_intensity_entropy: of more")
+    yield column("object_intensity_entropy", big, 20.0, "object_intensity_entropy: impossible")
+    yield column("object_intensity_entropy", big, -0.5, "object_intensity_entropy: impossible")
+    yield column("object_intensity_entropy", big, nan, "object_intensity_entropy: impossible")
     yield column("object_centroid_weighted", (big, 0), 44.0, "object_centroid_weighted: not within")
     yield column("object_centroid_weighted", (big, 1), nan, "object_centroid_weighted: not within")
     for i, name in enumerate(FEATURES):

@@ -216,7 +216,7 @@ static bool report_differences(an_suggestion *out, const an_pictures *pictures, 
         return false;
     snprintf(out->doubt, sizeof out->doubt,
              "pictures that differ: cells seem to have %lld pixels in %.60s, but %lld in %.60s. If "
-             "that is not so, analyse the picture that is wrong separately",
+             "one of these sizes is wrong, analyse that picture separately",
              (long long)t->of_picture[least], pictures->items[least].name,
              (long long)t->of_picture[most], pictures->items[most].name);
     return true;
@@ -363,9 +363,8 @@ static void explain_polarity(const trial trials[3], size_t best, char *why, size
         snprintf(why, size, "polarity %s: there are no %s regions. ", words[best], words[other]);
     else
         snprintf(why, size,
-                 "polarity %s: %s regions have about %lld pixels, %s ones %lld: cells are apart "
-                 "from each "
-                 "other, and what is between them is connected. ",
+                 "polarity %s: %s regions have about %lld pixels, %s ones %lld: cells are "
+                 "separate from each other, but the background between them is connected. ",
                  words[best], words[best], (long long)trials[best].typical, words[other],
                  (long long)trials[other].typical);
 }
@@ -480,12 +479,13 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
         status = find_inner(pictures, parameters, otsu, &inner, err);
     if (status == TC_OK && inner) {
         snprintf(why, size,
-                 "classes %d: what is darkest lies in larger, paler things, as nuclei do in "
+                 "classes %d: the darkest regions lie in larger, paler ones, as nuclei do in "
                  "cytoplasm. ",
                  CLASSES);
         out->each_doubt =
-            "the darkest things are taken for the cells, nuclei perhaps; for the larger, paler "
-            "things around them: --param classes=2; in uneven light: --param threshold=local";
+            "the darkest regions, perhaps nuclei, are counted as the cells; to count the larger, "
+            "paler regions around them: --param classes=2; in uneven light: --param "
+            "threshold=local";
         snprintf(out->doubt, sizeof out->doubt, "%s", out->each_doubt);
         return an_suggest(out, given, "classes", json_integer(CLASSES), err);
     }
@@ -590,8 +590,8 @@ static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const
         snprintf(below, sizeof below, ", min_contrast below %lld", (long long)full);
     if (differ)
         snprintf(out->why, sizeof out->why,
-                 "%sPictures differ, so each picture's own cells say its window, min_area and "
-                 "full_area. Typical cell of all together: %lld pixels.",
+                 "%sPictures differ, so window, min_area and full_area are found from each "
+                 "picture's own cells. Typical cell of all together: %lld pixels.",
                  why, (long long)t->typical);
     else
         snprintf(

@@ -128,8 +128,8 @@ static tc_status repeat_stretch(const evolution *w, uint32_t from, uint32_t to, 
     free(state);
     return status == TC_OK && !same
                ? tc_fail(err, TC_BAD_INPUT,
-                         "what its history has after %lld iterations does not lead to what it has "
-                         "later",
+                         "the sides in its history after %lld iterations do not lead to the sides "
+                         "stored next",
                          (long long)from * (long long)w->every)
                : status;
 }

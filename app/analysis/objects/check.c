@@ -186,7 +186,7 @@ static const char *hull_fault(const row *r)
     if (real_of(r, "object_solidity") != (double)r->area / (double)convex)
         return "object_solidity: not object_area by object_area_convex";
     if (holes < 0 || holes > convex - r->area)
-        return "object_holes: more than there is room for";
+        return "object_holes: more than the hull has room for";
     if (euler < 1 - holes || euler > r->area - holes)
         return "object_euler_number: does not go with object_holes";
     if (!(feret >= longest &&
@@ -263,7 +263,7 @@ static const char *percentiles_fault(const row *r, double lo, double hi)
     }
     return 2 * median == floor(2 * median)
                ? NULL
-               : "object_intensity_median: neither a grey value nor between two";
+               : "object_intensity_median: neither a grey value nor halfway between two";
 }
 
 /* Checks the moments of the grey values by inequalities that hold for any n values from lo to hi.
@@ -283,15 +283,15 @@ static const char *moments_fault(const row *r, double lo, double hi, double n)
                      "kurtosis or entropy is not 0";
     if (!(std > 0) || !at_most(std * std, (hi - mean) * (mean - lo)) ||
         (n > 0 && !at_most((hi - lo) * (hi - lo) / (2 * n), std * std)))
-        return "object_intensity_std: of no values with these mean, minimum and maximum";
+        return "object_intensity_std: impossible with this mean, minimum and maximum";
     if (!at_most(skewness * skewness - 2, kurtosis) || (n > 0 && !at_most(kurtosis, n - 3)))
         return "object_intensity_kurtosis: does not go with skewness and number of pixels";
     if (n > 0 && !at_most(fabs(skewness), sqrt(n)))
-        return "object_intensity_skewness: of more pixels than there are";
+        return "object_intensity_skewness: greater than the number of pixels allows";
     /* Among n values at most n are different, so 2^entropy <= n. */
     if (!(entropy > 0 && entropy <= 16) || (n > 0 && entropy < 16 && !at_most(exp2(entropy), n)) ||
         !at_most(exp2(entropy), hi - lo + 1))
-        return "object_intensity_entropy: of more grey values than there are";
+        return "object_intensity_entropy: impossible for this number of pixels and grey values";
     return NULL;
 }
 
@@ -319,13 +319,13 @@ static const char *intensity_fault(const row *r)
     const char *fault;
 
     if (lo < 0 || hi < lo || hi > (1 << r->item->bits) - 1)
-        return "object_intensity_min, object_intensity_max: no two grey values in order";
+        return "object_intensity_min, object_intensity_max: not two grey values in order";
     if (!(mean >= (double)lo && mean <= (double)hi))
         return "object_intensity_mean: not from minimum to maximum";
     if (sum < lo || (r->has_shape && mean != (double)sum / (double)r->area))
         return "object_intensity_integrated: does not go with mean and area";
     if (r->area == 1 && lo < hi)
-        return "object_intensity_min: two grey values in one pixel";
+        return "object_intensity_min: one pixel cannot have two grey values";
     fault = percentiles_fault(r, (double)lo, (double)hi);
     if (fault == NULL)
         fault = moments_fault(r, (double)lo, (double)hi, (double)r->area);
@@ -453,7 +453,7 @@ static const char *distance_fault(const row *r, const double *found, int distanc
     if (nans != 0 && nans != p->n_features)
         return "object_glcm: some features are numbers and some are not";
     if (nans == 0 && (!fits || r->area == 1))
-        return "object_glcm: numbers where the object has no pair";
+        return "object_glcm: has numbers, but the object has no pair";
     return relations_fault(f);
 }
 

@@ -87,8 +87,9 @@ static tc_status report_nuclei(const an_pictures *pictures, an_suggestion *out, 
     if (polarity != NULL && strcmp(polarity, "bright") == 0)
         snprintf(
             out->doubt, sizeof out->doubt,
-            "bright things lie apart here, as nuclei do, but volume looks for cells that "
-            "bright walls surround: voting counts nuclei, and objects measures label pictures");
+            "here bright objects are separate from each other, as nuclei are, but volume looks "
+            "for cells that bright walls surround: voting counts nuclei, and objects measures "
+            "label pictures");
     return TC_OK;
 }
 
