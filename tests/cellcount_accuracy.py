@@ -2,12 +2,12 @@
 for all pictures: precision, recall and F1 of each picture, compared with scikit-image's watershed
 on the distance transform.
 
-The chula marks are clicks anywhere on a cell. Of round cells that touch no other and have one mark,
-90%, 90% and 58% (chula_1, chula_4, chula_262) have it within half a radius of their centroid, all
-within a radius: for half a radius even outlines drawn by a person would not score 0.93. So a found
-cell and a mark match if their distance is at most the median radius (that of a circle of the cells'
-median area), one to one, with as many matches as possible. Scores for half of that distance are
-printed, too.
+The marks of the chula pictures are clicks anywhere on a cell. Of the round cells that touch no
+other cell and have one mark, 90%, 90% and 58% (chula_1, chula_4, chula_262) have the mark within
+half a radius of their centroid, and all have it within a radius. So if a mark had to be within half
+a radius, even outlines drawn by a person would not score 0.93. A found cell and a mark match if
+their distance is at most the median radius (the radius of a circle of the cells' median area), one
+to one, with as many matches as possible. Scores for half of that distance are printed, too.
 
 min_area and the rule of the split were chosen on these three pictures, as there are no others with
 marks. scikit-image gets the same mask, filled holes and min_area, and for its h-maxima the best h.
@@ -27,7 +27,7 @@ PARAMETERS = {"threshold": "otsu", "polarity": "dark", "fill_holes": True, "min_
               "split": "distance"}
 CHULA = ("chula_1", "chula_4", "chula_262")
 BCCD = ("bccd_BloodImage_00000", "bccd_BloodImage_00028")
-FILES = {"blobs": "blobs.tif", "coins": "coins.png"}      # grey pictures
+FILES = {"blobs": "blobs.tif", "coins": "coins.png"}      # files of the grey pictures
 # The centres of the coins (x, y), marked by eye, in four rows of six.
 COINS = ((45, 55), (100, 55), (155, 50), (215, 50), (275, 50), (335, 45), (45, 125), (100, 125),
          (155, 125), (205, 125), (270, 120),
@@ -38,7 +38,8 @@ FOLDER = tap.scratch()
 
 
 def green(name):
-    """The green channel, in which red blood cells are darkest, as of `pack --channel green`."""
+    """The green channel, in which red blood cells are darkest (as pack --channel green reads it);
+    a grey picture is returned as it is."""
     from skimage import io
     picture = io.imread(tap.data("count/" + FILES.get(name, name + ".jpg")))
     return np.ascontiguousarray(picture[:, :, 1] if picture.ndim == 3 else picture)

@@ -19,18 +19,18 @@ class Member:
         self.name = name
         self.data = data
         self.method = (0 if is_float(data) else 8) if method is None else method
-        self.packed = None          # bytes in the file, if not those of the data
+        self.packed = None          # the bytes in the file; None: the data, compressed by method
         self.crc = self.size = None
-        self.local_name = None      # in the header in front of the data
+        self.local_name = None      # the name in the local header; None: name
         self.local_extra = self.extra = self.comment = b""
         self.flags = 0
-        self.gap = b""              # bytes in front of the header
-        self.descriptor = False     # sizes and CRC follow the data
-        self.local_size = None
-        self.disk_method = None     # method as written
-        self.version = 20           # needed to unpack it
-        self.attributes = 0         # "external": Unix's are in the upper half
-        self.local_flags = None     # in the header in front of the data
+        self.gap = b""              # bytes before the local header
+        self.descriptor = False     # whether sizes and CRC follow the data (a data descriptor)
+        self.local_size = None      # the size in the local header; None: size
+        self.disk_method = None     # the method in the headers; None: method
+        self.version = 20           # the version needed to extract the member
+        self.attributes = 0         # external attributes: Unix's are in the upper half
+        self.local_flags = None     # the flags in the local header; None: flags
 
     def bytes(self):
         if self.packed is not None:
@@ -46,7 +46,9 @@ def is_float(data):
 
 
 def archive(members, comment=b"", front=b"", behind=b"", count=None, before_list=b""):
-    """The bytes of a ZIP."""
+    """The bytes of a ZIP. front: bytes before the first member; before_list: bytes before the
+    central directory; behind: bytes after the comment; count: the number of members in the end
+    record."""
     out, directory = bytearray(front), bytearray()
     for m in members:
         out += m.gap
@@ -84,9 +86,10 @@ def deflated(data):
 
 
 def two_lists(members, others, place):
-    """A ZIP with two central directories: a ZIP64 record points to that of `members`, and the end
-    record to that of `others`. The first one hides the second: in the "comment" of its last entry,
-    or in the "tail" of its last member's data."""
+    """A ZIP with two central directories: a ZIP64 record points to the directory of `members`, and
+    the end record to the directory of `others`, which is hidden from readers of the first: in the
+    "comment" of the last entry of the first directory, or in the "tail" of its last member's
+    data."""
     first = archive(members)
     start, end = struct.unpack_from("<I", first, len(first) - 6)[0], len(first) - 22
     data, listed = first[:start], bytearray(first[start:end])
@@ -131,8 +134,8 @@ def npy(array, descr=None, fortran=False, shape=None, version=b"\x01\x00", text=
 
 
 class Result:
-    """A result that can be changed and written again. arrays: name -> array, in
-    the file's order."""
+    """A result that can be changed and written again. arrays: {name: array}, in the file's order;
+    json: result.json."""
 
     def __init__(self, path):
         with open(path, "rb") as f:

@@ -27,13 +27,17 @@ TRUST, REQUEST = 10, 20
 
 
 class Host:
+    """kind: "honest", "broken" or "cheat". in_a_row: consecutive valid results. left: units of the
+    last request that are still to be computed; alone: whether these units go to no other host.
+    wrong: wrong results that were accepted; found: whether verify found a wrong one."""
+
     def __init__(self, kind, user):
         self.kind, self.user, self.in_a_row = kind, user, 0
         self.left, self.alone, self.wrong, self.found = 0, False, 0, False
 
     def is_alone(self, world):
-        """Whether the next unit, of the host's last request or of a new one, goes to no other
-        host."""
+        """Whether the host's next unit goes to no other host. The unit is of the host's last
+        request, or of a new one if no unit of that is left."""
         if self.left == 0:
             self.left = REQUEST
             self.alone = self.in_a_row >= TRUST and world.random.random() >= 1 / self.in_a_row
@@ -51,8 +55,9 @@ class Host:
 
 
 class World:
-    """A project. hosts: their number; cheats, broken: shares of hosts; collude: cheats forge alike;
-    forged: "all" items or "one"."""
+    """A project. hosts: the number of hosts; cheats, broken: the shares of hosts that cheat or are
+    broken; collude: whether all cheats forge in the same way; forged: whether they forge "all"
+    items of a unit, or "one"."""
 
     def __init__(self, seed, hosts=2000, cheats=0.0, broken=0.01, collude=False, forged="all"):
         self.random = random.Random(seed)
@@ -115,8 +120,8 @@ class World:
         return None
 
     def adaptive(self, used, share, chance):
-        """Adaptive replication: a single result of a trusted host may be accepted; otherwise as
-        pair()."""
+        """Adaptive replication: a single result of a trusted host may be accepted; otherwise does
+        the same as pair()."""
         host, value, forged = self.compute(used)
         alone = host.is_alone(self)
         if not self.verified(forged, share, chance):
@@ -177,7 +182,8 @@ def test_quorum():
     w = World(2, hosts=300, cheats=0.05, broken=0.02).run(4000, "quorum 2")
     ok(w.wrong == 0 and w.lost == 0, "quorum 2: no result of cheats without collusion is accepted",
        (w.wrong, w.lost))
-    ok(1.99 < w.cost() < 2.1, "quorum 2 costs two results, and those of errors: %.3f" % w.cost())
+    ok(1.99 < w.cost() < 2.1,
+       "quorum 2 costs two results, and more after errors: %.3f for a right one" % w.cost())
     w = World(3, hosts=300, cheats=0.1, broken=0, collude=True).run(6000, "quorum 2")
     low, high = wilson(w.wrong, w.accepted)
     # The chance that two of the first three results are of cheats, who agree: 3 c^2 - 2 c^3.
@@ -194,7 +200,7 @@ def test_verify():
            "quorum 1, verify %g, %s forged: %.4f to %.4f are accepted, expected %.4f"
            % (share, forged, low, high, expected))
     ok(abs(World(5, broken=0).run(3000, "quorum 1", 0.1).cost() - 1.1) < 0.01,
-       "quorum 1: the cost of verify is its share")
+       "quorum 1: --verify costs the share of the items that it computes again")
 
 
 def test_adaptive():
@@ -203,8 +209,8 @@ def test_adaptive():
     ok(1.0 < w.cost() < q.cost() - 0.5, "adaptive: %.2f results for each right one, quorum 2 %.2f" %
        (w.cost(), q.cost()))
     low, high = wilson(w.wrong, w.accepted)
-    ok(high < 0.01, "adaptive: cheats are never trusted; honest hosts' errors get in: "
-       "%.5f to %.5f" % (low, high))
+    ok(high < 0.01, "adaptive: cheats are never trusted, so that only honest hosts' errors are "
+       "accepted: %.5f to %.5f" % (low, high))
 
 
 def test_sleepers():

@@ -24,6 +24,7 @@
 
 static ocl_api real;
 
+/* The number of calls of each function so far. */
 #define COUNTER_STATUS(name, parameters, arguments) unsigned long name;
 #define COUNTER_OBJECT(type, name, parameters, arguments) unsigned long name;
 static struct {
@@ -37,6 +38,7 @@ static void *crash(void *unused)
     return NULL;
 }
 
+/* Misbehaves in the way HOW of FALSE_DRIVER. */
 static void misbehave(const char *how)
 {
     pthread_t thread;
@@ -53,13 +55,15 @@ static void misbehave(const char *how)
         pthread_join(thread, NULL);
 #ifdef __SSE__
     else if (strcmp(how, "ftz") == 0)
-        _mm_setcsr(_mm_getcsr() | 0x8040);
+        _mm_setcsr(_mm_getcsr() | 0x8040); /* flush to zero, and denormals are zero */
 #endif
     else
         for (;;)
             pause();
 }
 
+/* Misbehaves if FALSE_DRIVER selects this call, which is the call number `times` of the function.
+ * "load" and "unload" stand for loading and unloading this library. */
 static void called(const char *name, unsigned long times)
 {
     const char *const request = getenv("FALSE_DRIVER");

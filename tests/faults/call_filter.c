@@ -23,10 +23,11 @@ enum {
     CONDITIONAL = 4 /* as in allowed_calls.h */
 };
 
-static struct sock_filter program[4096];
-static unsigned length;
-static unsigned faults, asked;
+static struct sock_filter program[4096]; /* the filter */
+static unsigned length;                  /* its number of instructions */
+static unsigned faults, asked;           /* numbers of wrong answers, and of all */
 
+/* Replaces prctl in os_confine.c: keeps the filter in `program`, and does not install it. */
 static int take_filter(int option, ...)
 {
     va_list args;
@@ -67,9 +68,11 @@ static uint32_t answer(const struct seccomp_data *data)
     return 0xdead;
 }
 
+/* Answers of the filter that are errors. */
 #define NO (SECCOMP_RET_ERRNO | EPERM)
 #define PIPE (SECCOMP_RET_ERRNO | ESPIPE)
 
+/* Reports a wrong answer. level: the rights of the process, as bits of OS_CALLS_. */
 static void expect(const char *what, unsigned level, uint32_t found, uint32_t right)
 {
     asked++;
@@ -79,6 +82,7 @@ static void expect(const char *what, unsigned level, uint32_t found, uint32_t ri
     printf("confined for %u: %s: %#x, not %#x\n", level, what, found, right);
 }
 
+/* Returns the filter's answer for a system call. ASK takes the arguments one by one. */
 static uint32_t ask(long number, const uint64_t args[6])
 {
     struct seccomp_data data = { .nr = (int)number, .arch = (unsigned)PROCESSOR };
@@ -89,6 +93,8 @@ static uint32_t ask(long number, const uint64_t args[6])
 }
 #define ASK(number, ...) ask(number, (const uint64_t[6]){ __VA_ARGS__ })
 
+/* Calls that need no right, or a right in `level`, are allowed, and all others are refused whatever
+ * their arguments are. Conditional calls are tested by the functions below. */
 static void ask_about_table(unsigned level)
 {
     static const struct {
@@ -101,7 +107,7 @@ static void ask_about_table(unsigned level)
     char what[40];
 
     for (int number = 0; number < CALLS; number++) {
-        unsigned needs = 64;
+        unsigned needs = 64; /* a right that no process has: the call is not in the table */
 
         for (size_t i = 0; i < sizeof named / sizeof *named; i++)
             if (named[i].number == number)

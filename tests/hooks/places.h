@@ -20,9 +20,9 @@ static struct {
 
 /* The chosen call, as choose_place sets it. */
 static struct {
-    unsigned long place, at; /* 0: none */
+    unsigned long place, at; /* the call number `at` from this place; 0: none is chosen */
     int and_on;              /* whether "+" chooses later calls, too */
-    atomic_ulong times;      /* calls from this place so far */
+    atomic_ulong times;      /* number of calls from this place so far */
     atomic_int begun;        /* whether the chosen call was made */
 } chosen;
 
@@ -51,8 +51,9 @@ static uintptr_t module_of(uintptr_t at)
     return module;
 }
 
-/* Adds a frame's return address to the hash, relative to its module, whose address varies. Frames
- * of this library are skipped. */
+/* Callback for each frame of the stack: adds the frame's return address to the hash (as FNV-1a
+ * does), relative to the load address of its module, which varies. Frames of this library are
+ * skipped. */
 static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *place)
 {
     const uintptr_t at = _Unwind_GetIP(frame), module = module_of(at);
@@ -62,6 +63,7 @@ static _Unwind_Reason_Code add_frame(struct _Unwind_Context *frame, void *place)
     return _URC_NO_REASON;
 }
 
+/* Returns the hash of the callers of the function that called this library. */
 static unsigned long place_of_call(void)
 {
     unsigned long place = 14695981039346656037UL;
@@ -70,6 +72,7 @@ static unsigned long place_of_call(void)
     return place;
 }
 
+/* Counts a call from a place in the hash table. */
 static void count_place(unsigned long place)
 {
     size_t i = place >> 48;

@@ -16,10 +16,11 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-static atomic_long calls;
-static FILE *counts;
+static atomic_long calls; /* number of calls that change files, so far */
+static FILE *counts;      /* the file KILL_COUNT, or NULL */
 
-/* Counts a call. Returns whether it is one to be killed at. */
+/* Counts a call. Returns whether the caller must kill the program, after it did half of a write. If
+ * KILL_SIGNAL is set, sends that signal instead. */
 static int is_chosen(void)
 {
     const char *const at = getenv("KILL_AT"), *const number = getenv("KILL_SIGNAL"),

@@ -56,7 +56,7 @@ enum { CHILD_FAILED = 99 };
         }                                                                             \
     } while (0)
 
-static char *folder;
+static char *folder; /* the child's folder */
 
 /* Runs body in a child process; returns its wait status. The folder stays for the test, which must
  * call remove_folder. */
@@ -108,6 +108,7 @@ static void assert_file_is(const char *name, const char *text)
     assert_string_equal(content, text);
 }
 
+/* Initialises bw as a command does, without a client. checkpoint_every: as in bw_options. */
 static void start(double checkpoint_every)
 {
     const bw_options options = { .checkpoint_every = checkpoint_every, .standalone_command = true };
@@ -254,12 +255,13 @@ static void test_ends(void **state)
 
 /* --- command or task -------------------------------------------------------------------------- */
 
+/* init_data.xml, by which the client describes a task; %d: slot_period. */
 static const char slot_file[] =
     "<app_init_data>\n<app_name>texcell</app_name>\n<slot>0</slot>\n<shm_key>-1</shm_key>\n"
     "<gpu_type>intel_gpu</gpu_type>\n<gpu_device_num>2</gpu_device_num>\n"
     "<gpu_opencl_dev_index>1</gpu_opencl_dev_index>\n<gpu_usage>1</gpu_usage>\n"
     "<ncpus>3.900000</ncpus>\n<checkpoint_period>%d</checkpoint_period>\n</app_init_data>\n";
-static int slot_period = 60; /* seconds */
+static int slot_period = 60; /* seconds between checkpoints */
 
 static void make_slot(void)
 {
@@ -295,7 +297,7 @@ static void test_no_client(void **state)
 }
 
 #ifdef BW_WITH_BOINC
-/* Makes the file through which client and task exchange messages, empty. */
+/* Makes an empty file for the messages that client and task exchange. */
 static void make_channels(void)
 {
     FILE *const file = fopen("boinc_mmap_file", "wb");

@@ -20,9 +20,9 @@ enum { STATE = 100 }; /* bytes of the test's state */
 enum { HEADER = 80 }; /* bytes of a checkpoint file's header */
 
 typedef struct fixture {
-    char *folder, *checkpoint, *spool;
+    char *folder, *checkpoint, *spool; /* paths: a new folder, and the two files in it */
     unsigned char state[STATE];
-    checkpoint mark;
+    checkpoint mark; /* what the test writes to the checkpoint, and expects in it */
 } fixture;
 
 static tc_err err;
@@ -80,6 +80,7 @@ static void write_checkpoint(const fixture *f)
     assert_int_equal(checkpoint_write(f->checkpoint, &f->mark, f->state, NULL, &err), TC_OK);
 }
 
+/* Checks that the checkpoint has the values of f->mark and the state `data`. */
 static void expect_good(const fixture *f, const unsigned char *data)
 {
     checkpoint found;
@@ -98,8 +99,9 @@ static void expect_good(const fixture *f, const unsigned char *data)
     free(state);
 }
 
-/* Checks that reading fails. words: the message's text after the file's name, or NULL to leave it
- * unchecked. */
+/* Checks that reading the checkpoint fails for the job `whose`: with TC_BAD_INPUT for the job of
+ * f->mark, otherwise with TC_NO_MATCH. words: the message's text after the file's name, or NULL to
+ * leave it unchecked. */
 static void expect_refused(const fixture *f, const checkpoint *whose, const char *words)
 {
     checkpoint found;
@@ -261,7 +263,7 @@ static void missing_folder_is_an_error(void **state)
     free(path);
 }
 
-/* In a child process: writes checkpoints one after the other until it is killed. */
+/* Runs in a child process: writes checkpoints one after the other until the process is killed. */
 static void keep_writing(fixture *f)
 {
     for (unsigned i = 0;; i++) {
@@ -336,6 +338,7 @@ typedef struct compressed_bytes {
     size_t n;
 } compressed_bytes;
 
+/* Callback of spool_copy: appends the bytes to a compressed_bytes. */
 static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
 {
     compressed_bytes *const b = user;
@@ -407,7 +410,7 @@ static void expect_output(spool *s, unsigned i)
         expect_array(s, i, &want.arrays[k], &got.arrays[k]);
     wu_output_free(&got);
     assert_int_equal(spool_read(s, i, "names", &got, &err),
-                     TC_OK); /* only "names", besides the compressed arrays */
+                     TC_OK); /* reads only "names" and the compressed arrays */
     assert_int_equal(got.n, 3);
     for (size_t k = 0; k < 3; k++)
         expect_array(s, i, &want.arrays[k + 1], &got.arrays[k]);
