@@ -98,11 +98,11 @@ class Case:
             return subprocess.CompletedProcess(argv, 124, "", "it did not end")
 
     def learn(self):
-        """Records the files and the output of an undisturbed run."""
+        """Records the files and the output of an undisturbed run, which later runs must equal."""
         out = path("out", self.name)
         run = self.run(out)
         self.expected, self.answer = below(out), run.stdout.replace(out, "OUT")
-        return tap.ok(run.returncode == 0, self.name + ": undisturbed", run.stderr)
+        return tap.ok(run.returncode == 0, self.name + ": an undisturbed run succeeds", run.stderr)
 
     def count(self):
         """{(call, stack of its callers): [its ordinal numbers among such calls of its thread]}. The
@@ -131,11 +131,11 @@ class Case:
     def wrong(self, run, out, call="", again=False):
         """The error of a run as text, or None. again: whether the run repeated a failed one."""
         found = below(out)
-        if call == "unlink":                       # these files could not be removed
+        if call == "unlink":                       # files whose removal was made to fail
             found = {n: data for n, data in found.items()
                      if not n.endswith((".checkpoint", ".spool"))}
         if run.returncode == 127:
-            return None                            # the dynamic loader failed
+            return None                            # the dynamic loader failed, not the program
         if run.returncode != 0 and (again or run.returncode not in self.good):
             return "exit %d: %s" % (run.returncode, run.stderr[-900:])
         if run.returncode != 0 and not run.stderr.strip() and call != "write":
@@ -161,7 +161,7 @@ class Case:
         return None
 
     def fails(self, out, call, number):
-        """The case with the call of this number failing. Returns (exit code, what is wrong or
+        """Runs the case while the call of this number fails. Returns (exit code, what is wrong or
         None)."""
         run = self.run(out, STRACE + ["-o", "/dev/null", "-e", "trace=" + call, "-e",
                                       "inject=%s:error=%s:when=%s" % (call, CALLS[call], number)])

@@ -59,7 +59,7 @@ class Job:
         run = self.start(folder, 2, KILL_AT, KILL_COUNT=count)
         errors = run.communicate()[1]
         self.seconds = time.monotonic() - begin
-        if not tap.ok(run.returncode == 0, self.name + ": undisturbed", errors):
+        if not tap.ok(run.returncode == 0, self.name + ": an undisturbed run succeeds", errors):
             tap.done()
         self.expected, self.calls = content(os.path.join(folder, "r.npz")), int(content(count))
 

@@ -124,7 +124,7 @@ def test_calls(case, kind, number):
         os.remove(counts)
     run, bad = case.once(path("out", case.name), FAIL_WHAT=kind, FAIL_COUNT=counts)
     if run.returncode != 0 or bad:
-        tap.ok(False, "%s: undisturbed" % case.name,
+        tap.ok(False, "%s: an undisturbed run succeeds" % case.name,
                "exit %d %s %s" % (run.returncode, bad, run.stderr))
         return
     calls = places.told(counts)

@@ -44,12 +44,13 @@ def spread(low, high):
 
 
 def side_by_side(title, jobs, trial):
-    """A test point: trial(lane, job) returns the error of a job, or None."""
+    """A test point for all jobs, which several threads run; trial(lane, job) returns the error of a
+    job, or None. Without WANTED only every eleventh job is run."""
     jobs = jobs if WANTED else jobs[len(title) % 11::11]
     bad = ["%s: %s" % (job, wrong[-700:]) for job, wrong in tap.side_by_side(LANES, jobs, trial)
            if wrong]
     if jobs:
-        tap.ok(not bad, "%s: %d" % (title, len(jobs)), "\n".join(bad[:12]))
+        tap.ok(not bad, "%s: %d trials" % (title, len(jobs)), "\n".join(bad[:12]))
 
 
 def try_case(case, lane, by_signal=(), **how):

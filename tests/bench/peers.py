@@ -106,9 +106,10 @@ def save_pictures(name, pictures, ending="png", **how):
 # --- the rows ------------------------------------------------------------------------------------
 
 class Row:
-    """A comparison. peer: the script. table: texcell's table whose rows are counted or, if sum_of
-    is given, whose column sum_of is summed. same: the relative difference allowed between the
-    counts. bar: the largest ratio of times that is not marked MISSED."""
+    """A comparison. peer: the script of the other library. table: texcell's table whose rows are
+    counted or, if sum_of is given, whose column sum_of is summed. same: the relative difference
+    allowed between the counts of both. bar: the largest ratio of times that is not marked
+    MISSED."""
 
     def __init__(self, analysis, params, inputs, peer, **how):
         self.inputs, self.peer = inputs, peer

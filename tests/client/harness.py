@@ -132,8 +132,8 @@ class Server:
         return self.upload(body) if "file_upload_handler" in path else None
 
     def upload(self, body):
-        """Answers an upload. Before it uploads a larger file, the client asks how many bytes of it
-        the server has: 0."""
+        """Answers an upload. Before the client uploads a larger file, it asks how many bytes of the
+        file the server has; the answer is 0."""
         head, mark, data = body.partition(b"<data>\n")
         name = re.search(rb"<name>([^<]*)</name>", head)
         if mark and name:

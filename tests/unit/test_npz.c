@@ -20,7 +20,7 @@
 #include "workunits/format/npz.h"
 
 typedef struct fixture {
-    char *folder, *path, *temporary;
+    char *folder, *path, *temporary; /* a new folder; the result's path in it, and that with .tmp */
 } fixture;
 
 static tc_err err;
@@ -108,7 +108,7 @@ static void converts_text(void **state)
     wu_ucs4_to_utf8(out, 2, back, sizeof back);
     assert_string_equal(back, "a\xc3\xa9");
     wu_ucs4_to_utf8(out, 6, back, 5);
-    assert_string_equal(back, "a\xc3\xa9"); /* no part of a character */
+    assert_string_equal(back, "a\xc3\xa9"); /* a character that does not fit is left out */
 }
 
 static void refuses_bad_text(void **state)
@@ -593,6 +593,7 @@ static void limit_files(rlim_t limit)
     MUST(setrlimit(RLIMIT_FSIZE, &l) == 0);
 }
 
+/* Writes a file with one array of n bytes of noise. */
 static tc_status write_noise(const char *path, size_t n)
 {
     wu_npz_writer *w = NULL;

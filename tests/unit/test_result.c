@@ -15,9 +15,9 @@ typedef struct fixture {
     char *folder, *path;
     wu_job job;
     wu_item items[3];
-    int loads;         /* calls of read_item */
-    size_t fail_at;    /* reading this item fails */
-    const char *fault; /* what is wrong with the last item, or "" */
+    int loads;         /* number of calls of read_item */
+    size_t fail_at;    /* index of the item that cannot be read; 99: none */
+    const char *fault; /* what make_item does wrong with the last item, or "" */
     double share;      /* the share of the work that was last reported to record_share(); 0: none */
 } fixture;
 
@@ -145,7 +145,7 @@ static tc_status make_item(const fixture *f, size_t index, wu_output *out, tc_er
     return TC_OK;
 }
 
-/* Compresses an array in the same way as the spool. */
+/* Compresses an array in the same way as the spool; `take` gets the compressed bytes. */
 static wu_compressed pack(const wu_out_array *a, wu_take take, void *taker)
 {
     wu_compressor *p = NULL;
@@ -159,6 +159,7 @@ static wu_compressed pack(const wu_out_array *a, wu_take take, void *taker)
     return compressed;
 }
 
+/* A callback that discards bytes. */
 static tc_status drop(void *user, const void *data, size_t n, tc_err *e)
 {
     (void)user;
@@ -168,6 +169,7 @@ static tc_status drop(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
+/* Callback that reads an item's output as from the spool: WU_OWN arrays have no data. */
 static tc_status read_item(void *user, size_t index, const char *only, wu_output *out, tc_err *e)
 {
     (void)only;
@@ -186,6 +188,7 @@ static tc_status read_item(void *user, size_t index, const char *only, wu_output
     return status;
 }
 
+/* Callback that passes the compressed bytes of an item's array to `take`. */
 static tc_status copy_array(void *user, size_t index, const char *array, wu_take take, void *taker,
                             tc_err *e)
 {
