@@ -22,11 +22,11 @@ typedef struct target {
     const wu_table *table;
     const wu_declared *cut; /* declaration of the array, if the table is cut; else NULL */
     unsigned n_numbers;     /* number of axes that become keys */
-    char *name;       /* the analysis and the table, joined by "_"; name, keys
-                         and key_types are from sqlite3_malloc */
-    char *keys;       /* the primary key: "levels, distance, item" */
-    char *key_types;  /* "levels INTEGER NOT NULL, ..." */
-    size_t n_columns; /* columns of a row, without the keys */
+    char *name;             /* the analysis and the table, joined by "_"; name, keys
+                               and key_types are from sqlite3_malloc */
+    char *keys;             /* the primary key: "levels, distance, item" */
+    char *key_types;        /* "levels INTEGER NOT NULL, ..." */
+    size_t n_columns;       /* columns of a row, without the keys */
     sqlite3_stmt *insert;
 } target;
 
