@@ -121,8 +121,7 @@ typedef struct an_backend {
 typedef struct an_survey {
     uint32_t lo, hi; /* smallest and largest grey value */
     uint64_t inside; /* number of pixels in the mask, if there is one */
-    uint64_t
-        rgb[3]; /* sums of red, green and blue over the pixels, before the conversion to grey */
+    uint64_t rgb[3]; /* sums of red, green and blue over all pixels, before conversion to grey */
 } an_survey;
 
 typedef struct an_selftest an_selftest;

@@ -82,9 +82,8 @@ static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t thre
 #endif
 }
 
-/* Returns n bits, 1 <= n <= 64: bit i is set if pixel first + i of the picture is below the
- * threshold.
- */
+/* Returns n bits, 1 <= n <= 64: bit i is set if pixel first + i of the picture is less than
+ * threshold. */
 static inline uint64_t an_bits_below(const wu_pixels *px, size_t first, unsigned n,
                                      uint32_t threshold)
 {

@@ -186,8 +186,7 @@ static bool is_integer_size(size_t size)
     return size == sizeof(int32_t) || size == sizeof(int64_t);
 }
 
-/* Returns text that says what is wrong with an entry of a table of parameters, or NULL if it is
- * valid.
+/* Returns text that says what is wrong with an entry of a table of parameters; NULL: it is valid.
  */
 static const char *param_fault(const an_param *p)
 {

@@ -208,7 +208,7 @@ static const char *fault_of(const double claimed[GLCM_STATISTICS],
     const double error = 6 * sd / sqrt(n), reach = reach_of(claimed, mean),
                  found_reach = reach_of(found, mean);
     const double slack = error + 2 * found_reach / n + 1e-9;
-    const double excess = found[GLCM_SD] * found[GLCM_SD] - sd * sd; /* of the variance */
+    const double excess = found[GLCM_SD] * found[GLCM_SD] - sd * sd; /* found - claimed variance */
 
     *status = TC_BAD_INPUT;
     if (isnan(found[GLCM_MEAN]))

@@ -171,8 +171,7 @@ typedef struct grid {
     size_t n[3];   /* number of boxes along each axis */
     int64_t *head; /* [n[0]][n[1]][n[2]]: index of a kept peak in the box, from which `next` leads
                       to the others; -1: there is none */
-    int64_t
-        *next; /* for each kept peak: index of the next kept peak in its box; -1: there is none */
+    int64_t *next; /* for each kept peak: the next one in its box; -1: there is none */
 } grid;
 
 static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_err *err)
