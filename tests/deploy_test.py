@@ -567,7 +567,7 @@ def test_platforms():
                                macho("p6", ["/opt/lib/libpng.dylib"]),
                                r"needs /opt/lib/libpng\.dylib"),
                               ("a file that is cut", "cut", "is a damaged program"),
-                              ("no program", DEPLOY, "is no 64-bit program"),
+                              ("no program", DEPLOY, "is not a 64-bit program"),
                               ("a machine that BOINC has no name for here", elf("p7", machine=243),
                                "give --app-version NAME=")):
         if path == "cut":
@@ -1205,7 +1205,7 @@ def test_validator():
     shutil.copy(one, other)
     write(bad, read(one)[:-30])
     check_refused("--boinc: a folder without BOINC's sources", folder,
-                  "is no folder of BOINC's sources",
+                  "is not a folder of BOINC's sources",
                   "--boinc",
                   TMP)
     deploy(folder)
@@ -2274,7 +2274,8 @@ def test_watch():
         write(os.path.join(pids, "feeder.pid"), "%d\n" % running[0].pid)
         r = watch()
         ok(r.returncode == 4 and r.stdout == "work runs out: 0 results wait for a host, fewer than "
-           "100 (--unsent 0 does not tell)\n", "watch reports that work runs out", r.stdout)
+           "100 (--unsent 0 switches this warning off)\n", "watch reports that work runs out",
+           r.stdout)
         for host, bad, number in ((1, 3, 30), (2, 4, 30), (3, 15, 19)):
             for i in range(number):
                 sql(folder, "INSERT INTO result(workunitid, server_state, outcome, validate_state, "
@@ -2314,7 +2315,7 @@ def test_watch():
             "app version 1.01 for windows_x86_64 (texcell_mt_windows; its id is 12): 30 of 30 "
             "results of the last day ended in client errors: their pages in html/ops/ say why; "
             "deprecate a version that fails everywhere in manage_app_versions.php there",
-            "given up: 1 units, such as mask_2: mend the cause, then bin/texcell-again mask_2",
+            "given up: 1 units, such as mask_2: remove the cause, then bin/texcell-again mask_2",
             *("not stored (%s): 1 units, such as %s: table refused of the data set says why; "
               "bin/texcell-again %s" % (kind, name, name)
               for kind, name in (("changed", "b"), ("conflict", "twice"), ("missing", "a")))],
@@ -2474,7 +2475,7 @@ def test_backup(folder):
     os.unlink(os.path.join(folder, "apps", "all"))
     write(os.path.join(saved + "3.part", "mine"), "")
     r = run([os.path.join(folder, "bin", "texcell-backup"), saved + "3"], env=env)
-    ok(r.returncode == 1 and "3.part: is there, and not from texcell-backup" in r.stderr and
+    ok(r.returncode == 1 and "3.part: exists, and is not from texcell-backup" in r.stderr and
        os.listdir(saved + "3.part") == ["mine"],
        "backup: deletes no foreign folder", r.stderr)
     os.rename(os.path.join(saved + "3.part", "mine"), os.path.join(saved + "3.part", "html"))
@@ -2513,7 +2514,7 @@ def test_backup(folder):
             ("texcell/dataset.sqlite", None, "texcell/dataset.sqlite is missing"),
             ("SHA256SUMS", read(saved, "SHA256SUMS")[:200], "SHA256SUMS: is damaged"),
             ("SHA256SUMS", None,
-             "is no backup of texcell-backup, or not all of one: it has no file SHA256SUMS")):
+             "is not a complete backup of texcell-backup: it has no file SHA256SUMS")):
         whole = read(saved, name)
         os.unlink(os.path.join(saved, name))
         if content is not None:

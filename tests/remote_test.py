@@ -261,8 +261,8 @@ def test_submission(folder):
        "the same command fetches the valid results", r.stdout + r.stderr)
     SERVER.results[names[2]] = b"<html>maintenance</html>"
     r = submit("--no-wait", *words)
-    ok(r.returncode == 3 and "drops_0003: is no result" in r.stderr and len(here("drops")) == 2,
-       "a download that is no result is not kept", r.stderr)
+    ok(r.returncode == 3 and "drops_0003: is not a result" in r.stderr and len(here("drops")) == 2,
+       "a download that is not a result is not kept", r.stderr)
     SERVER.results[names[2]] = b""
     r = submit("--no-wait", *words)
     ok(r.returncode == 2 and
@@ -338,9 +338,10 @@ def test_refusals(folder):
              submit(*words, "--quorum", "1")),
             ("no scheme", 1, "must begin with https:// or http://",
              submit(*words, url="cells.example.org/cells")),
-            ("an address with half a bracket", 1, "is no address", submit(*words, url="http://[::1")),
-            ("an address that is none", 1, "is no address", submit(*words, url="https://[x]/")),
-            ("a port that is none", 1, "is no address", submit(*words, url="http://x:abc/")),
+            ("an address with half a bracket", 1, "is not an address",
+             submit(*words, url="http://[::1")),
+            ("an address that is none", 1, "is not an address", submit(*words, url="https://[x]/")),
+            ("a port that is none", 1, "is not an address", submit(*words, url="http://x:abc/")),
             ("no BOINC", 2, "boinc_submit.py cannot be used", submit(*words, "--boinc", TMP)),
             ("no key", 1, "needs --key", submit(*words, key="", TEXCELL_KEY=""))):
         ok(r.returncode == code and text in r.stderr and r.stderr.count("\n") == 1, name, r.stderr)
@@ -417,12 +418,12 @@ def hostile(words):
     shutil.rmtree(os.path.join(TMP, "no"), ignore_errors=True)
     r = submit(*words, "--no-wait")
     name = next(iter(j["name"] for j in SERVER.jobs if j["name"].startswith("no")))
-    for data, text in ((b"\x1b]0;OWNED\x07\x1b[2J", "is no result: ?]0;OWNED??[2J"),
-                       ("nothing", "is no result"), (5 << 30, "has more than 4096 MiB")):
+    for data, text in ((b"\x1b]0;OWNED\x07\x1b[2J", "is not a result: ?]0;OWNED??[2J"),
+                       ("nothing", "is not a result"), (5 << 30, "has more than 4096 MiB")):
         SERVER.results[name] = data
         r = submit(*words, "--no-wait")
         ok(r.returncode == 3 and text in r.stderr and r.stderr.count("\n") == 1,
-           "a file that is no result is refused: " + text, ascii(r.stderr[:300]))
+           "a file that is not a result is refused: " + text, ascii(r.stderr[:300]))
         left = [f for f in os.listdir(os.path.join(TMP, "no")) if name in f]
         ok(not left, "no file of a refused result is left", left)
     SERVER.results[name] = b"\x1b[2J"
@@ -434,8 +435,8 @@ def hostile(words):
             (drip, "of.MAX_PART = 2", "within 2 s"),
             (lambda handler: drip(handler, b"", b"H"), "of.MAX_PART = 2", "within 2 s"),
             (archive(bytes(2 << 20)), "of.MAX_INFLATED = 1 << 20", "has more than 1 MiB"),
-            (archive(b"x", method=77), "pass", "is no result: PK"),
-            (archive(b"x", flags=1), "pass", "is no result: PK")):
+            (archive(b"x", method=77), "pass", "is not a result: PK"),
+            (archive(b"x", flags=1), "pass", "is not a result: PK")):
         SERVER.results[name] = way
         start = time.monotonic()
         r = submit_with(limits, *words, "--no-wait")

@@ -36,7 +36,7 @@ class Executable:
             elif self.data[:4] == b"\xcf\xfa\xed\xfe":
                 self.format, machine = "macho", self._read_macho()
             else:
-                raise Problem("%s: is no 64-bit program for Linux, Windows or macOS" % path)
+                raise Problem("%s: is not a 64-bit program for Linux, Windows or macOS" % path)
         except (struct.error, IndexError, StopIteration):
             raise Problem("%s: is a damaged program" % path) from None
         self.platform = PLATFORMS.get((self.format, machine))
@@ -88,7 +88,7 @@ class Executable:
     def _read_pe(self):
         header, = self._at("I", 60)
         if self.data[header:header + 4] != b"PE\0\0" or self._at("H", header + 24) != (0x20b,):
-            raise Problem("%s: is no 64-bit program for Windows" % self.path)
+            raise Problem("%s: is not a 64-bit program for Windows" % self.path)
         machine, sections, options = *self._at("HH", header + 4), *self._at("H", header + 20)
         table = [self._at("IIII", header + 24 + options + 40 * i + 8) for i in range(sections)]
 

@@ -159,7 +159,7 @@ class Server:
             at = urllib.parse.urlsplit(self.url)
             _ = at.port                   # raises ValueError if it is no number of a port
         except ValueError as error:
-            raise Problem("--url %s: is no address: %s" % (options.url, error), USAGE)
+            raise Problem("--url %s: is not an address: %s" % (options.url, error), USAGE)
         if at.scheme != "https" and at.hostname not in ("localhost", "127.0.0.1", "::1"):
             print("note: %s: without https anybody on the way can read the key and the pictures, "
                   "and change results"
@@ -202,7 +202,7 @@ class Server:
         jobs = self.listed(answer, "job")
         for job in jobs:
             if not NAME.match(self.text(job, "name")):
-                raise Problem("%s: %s: is no name of a work unit" % (self.url, job["name"]))
+                raise Problem("%s: %s: is not a name of a work unit" % (self.url, job["name"]))
             job.setdefault("status", "unknown")
         return jobs
 
@@ -256,7 +256,7 @@ class Server:
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(part)
-        raise Problem("%s: %s: is no result: %s" %
+        raise Problem("%s: %s: is not a result: %s" %
                       (self.url, unit, begin.decode(errors="replace")), TRY_LATER)
 
 
@@ -273,7 +273,7 @@ class Submission:
                 self.state = json.loads(read_file(self.path))
             if not isinstance(self.state, dict) or not {"request", "units", "batch", "submitted",
                                                         "until"} <= set(self.state):
-                raise Problem("%s: is damaged: texcell-submit --status tells what the server has; "
+                raise Problem("%s: is damaged: texcell-submit --status prints what the server has; "
                               "give another --name and --output to submit anew"
                               % self.path)
 

@@ -105,7 +105,7 @@ def read_template(path, element, name):
         raise Problem("%s: is not well-formed XML: %s" % (path, error))
     if (root.findtext(element + "/file_ref/open_name") or "").strip() != name:
         raise Problem("%s: <open_name> within <%s> must be %s, or every task fails; where the file "
-                      "is removed, texcell-deploy makes it anew"
+                      "is removed, texcell-deploy makes it again"
                       % (path, element, name))
     return root
 
@@ -257,7 +257,7 @@ def items_per_unit(texcell_wu, options, words):
     the number is limited by the bytes to download)."""
     inputs = ([(options.inputs[0], None)] if "--stack" in options.pack
               else list_files(options.inputs))
-    problem_found = Problem("there is no picture to go by: give --split")
+    problem_found = Problem("there is no picture from which to estimate the size: give --split")
     for path, inner in inputs:
         with tempfile.TemporaryDirectory(prefix="texcell-submit-") as folder:
             single_input = path
