@@ -89,8 +89,11 @@ def giant_among_discs(r=120):
 
 
 def change_giants(a, _analysis):
-    """The greatest regions have another area, centre and mean; their boxes are right."""
-    big = a["region_area"] > 20000
+    change_large(a, a["region_area"] > 20000)
+
+
+def change_large(a, big):
+    """These regions have another area, centre and mean; their boxes are right."""
     n = a["region_area"][big] = a["region_area"][big] * 7 // 10
     a["region_centroid"][big] = np.round((a["region_centroid"][big] - 30) * n[:, None]) / n[:, None]
     a["region_mean"][big] = np.round((a["region_mean"][big] + 20) * n) / n
@@ -150,6 +153,52 @@ def large_bright_small_faint():
     kinds = [(12, 120), (6, 110), (6, 50)]
     return draw_discs([(y, x) + kinds[(y + x) // 34 % 3] for y in range(20, 1580, 34)
                   for x in range(20, 1580, 34)], 2)
+
+
+def fibres_and_discs():
+    """A picture of discs and of diagonal fibres, one pixel wide."""
+    picture = draw_discs([(y, x, 5, 100) for y in range(40, 1580, 70)
+                          for x in range(12, 1580, 24)], 3)
+    t = np.arange(50)
+    for y, x in itertools.product(range(48, 1530, 70), range(5, 1530, 70)):
+        picture[y + t, x + t] = 160
+    return picture
+
+
+def rods_and_discs():
+    picture = draw_discs([(y, x, 5, 100) for y in range(40, 1580, 70)
+                          for x in range(12, 1580, 24)], 3)
+    for y, x in itertools.product(range(70, 1580, 70), range(5, 1440, 170)):
+        picture[y:y + 6, x:x + 150] = 160
+    return picture
+
+
+def few_large_many_small(large, small, each):
+    """Discs; each: one in this many is large. large, small: radius and height."""
+    return draw_discs([(y, x) + (large if (7 * i + 3 * k) % each == 0 else small)
+                       for k, y in enumerate(range(20, 1580, 30))
+                       for i, x in enumerate(range(20, 1580, 30))], 2)
+
+
+def leave_out(is_left_out, min_area=None):
+    """A forgery: regions are left out; min_area: claimed as what "auto" gives."""
+    def change(a, _analysis):
+        relabel(a, ~is_left_out(a))
+        if min_area is not None:
+            a["min_area"][0] = min_area
+    return change
+
+
+def is_small(a):
+    return a["region_area"] < 200
+
+
+def is_long(a):
+    return a["region_bbox"][:, 3] - a["region_bbox"][:, 1] > 30
+
+
+def is_large(a):
+    return a["region_area"] > 2000
 
 
 def merge_clump(a, _analysis):
@@ -620,7 +669,7 @@ def another_threshold(parameters, picture, difference=5):
     """A forgery: computed with another threshold than Otsu's."""
     def change(a, analysis):
         t = int(a["threshold"][0]) + difference
-        compute_with(dict(parameters, threshold=t), [picture])(a, analysis)
+        compute_with(dict(parameters, threshold=t, classes=None), [picture])(a, analysis)
         a["threshold"][0] = t
     return change
 
@@ -766,6 +815,29 @@ def cheap_forgeries():
         picture = large_bright_small_faint()
         yield ("cellcount", "faint regions as well" + "".join(", " + k for k in more), whole,
                [picture], None, compute_with(dict(whole, min_contrast=None), [picture]))
+    usual = {"smooth": 1, "fill_holes": True, "split": "distance"}
+    for more in {}, {"split": "distance"}, {"smooth": 0.5, "threshold": 90}:
+        yield ("cellcount", "all fibres" + "".join(", " + k for k in more), dict(step, **more),
+               [fibres_and_discs()], None, leave_out(is_long))
+    for more in {"smooth": 1}, usual:
+        yield ("cellcount", "all rods" + "".join(", " + k for k in more), dict(step, **more),
+               [rods_and_discs()], None, leave_out(is_long))
+    dark = 255 - few_large_many_small((11, 100), (5, 100), 8)
+    for more in {}, {"fill_holes": True}, usual:
+        suffix = "".join(", " + k for k in more)
+        yield ("cellcount", "all small dark ones below an automatic area" + suffix,
+               dict(more, polarity="dark", min_area="auto", threshold=155), [dark], None,
+               leave_out(is_small, 100))
+        contrast = {"min_area": 10, "threshold": 75,
+                    "min_contrast": {"full_area": "auto", "percent": 40}}
+        yield ("cellcount", "all small faint ones below an automatic area" + suffix,
+               dict(BRIGHT, **contrast, **more), [few_large_many_small((11, 120), (5, 26), 11)],
+               None, leave_out(is_small))
+        contrast = {"min_area": 10, "threshold": 85,
+                    "min_contrast": {"full_area": 300, "percent": 40}}
+        yield ("cellcount", "regions of 0.47 times the contrast of the others" + suffix,
+               dict(BRIGHT, **contrast, **more), [few_large_many_small((12, 120), (5, 70), 8)],
+               None, leave_out(is_small))
     auto_area = dict(step, min_area="auto")
     yield "cellcount", "the largest 200 alone", auto_area, [soft], None, keep_largest(200)
     yield ("cellcount", "the largest 700 alone, smoothed", dict(auto_area, smooth=1), [soft], None,
@@ -776,6 +848,10 @@ def cheap_forgeries():
     otsu = dict(step, threshold="otsu")
     yield ("cellcount", "another Otsu's threshold", otsu, [cells_], None,
            another_threshold(otsu, cells_))
+    for difference in -25, 25:
+        classes = dict(otsu, smooth=1, classes=4)
+        yield ("cellcount", "Otsu's threshold %+d, smoothed, of 4 classes" % difference, classes,
+               [cells_], None, another_threshold(classes, cells_, difference))
     for difference in -20, 20:
         smoothed = dict(otsu, smooth=1)
         yield ("cellcount", "Otsu's threshold %+d, smoothed" % difference, smoothed, [cells_], None,
@@ -1192,6 +1268,24 @@ def probabilistic_forgeries():
     labels = scipy.ndimage.label(picture > 110)[0]
     yield ("cellcount", "a grey value of one of 1424 regions", dict(BRIGHT, min_area=20), [picture],
            None, change_one_mean)
+    step = dict(BRIGHT, min_area=20, threshold=110)
+    discs = draw_discs([(y, x, 28, 90) for y in range(34, 1568, 62) for x in range(34, 1568, 62)])
+    for n in 10, 20:
+        yield ("cellcount", "each %dth of 625 regions of 2500 pixels left out" % n, step, [discs],
+               None, lambda a, n=n: remove_each(n)(a, "cellcount"))
+    wide = draw_discs([(y, x, 33, 90) for y in range(120, 1560, 100)
+                       for x in range(120, 1560, 100)] +
+                      [(y, x, 6, 90) for y in range(70, 1590, 100) for x in range(20, 1580, 20)])
+    yield ("cellcount", "areas and means of cells nearly as wide as a tile",
+           dict(BRIGHT, threshold="local", window=151, offset=15, min_area=20), [wide], None,
+           lambda a: change_large(a, is_large(a)))
+    crowds = np.random.default_rng(6).normal(60, 4, (1600, 1600)).clip(0, 255).astype(np.uint8)
+    crowds[1000:1400, 600:1000], crowds[100:500, 200:600] = cells(), cells(seed=9)
+    for classes in 3, 4:
+        otsu = dict(BRIGHT, min_area=20, smooth=1, classes=classes)
+        yield ("cellcount", "Otsu's threshold 25 off, cells in an eighth, %d classes" % classes,
+               otsu, [crowds], None,
+               lambda a, otsu=otsu: another_threshold(otsu, crowds, 25)(a, "cellcount"))
     soft = scipy.ndimage.gaussian_filter(different_cells().astype(float), 1.5)
     yield ("cellcount", "one region in 100 with another mean, with all filters", ALL_FILTERS,
            [soft.round().astype(np.uint8)], None, raise_every_100th_mean)

@@ -24,8 +24,10 @@ static const double TILES_SHARE = 0.16;
  * (TC_NO_MATCH): the caller computes the whole picture again. */
 static const double MOST_TILES_SHARE = 0.24;
 /* The result passes only if at least LEAST_CONFIRMED of its regions were found again in the tiles,
- * and if at most one in ONE_CUT_IN pixels of cells is of a region too large for its tile. */
-enum { LEAST_CONFIRMED = 4, ONE_CUT_IN = 8 };
+ * if at most one in ONE_CUT_IN pixels of cells is of a region too large for its tile, and if, of
+ * the regions that reach into the tiles without their margins, at least one in ONE_COMPARED_IN
+ * pixels is of a region that was compared. */
+enum { LEAST_CONFIRMED = 4, ONE_CUT_IN = 8, ONE_COMPARED_IN = 4 };
 
 typedef struct tile {
     uint32_t y, x, ny, nx;  /* first pixel in the picture and size, with the margin */
@@ -34,12 +36,14 @@ typedef struct tile {
 
 /* Counts of a tile's regions. */
 typedef struct region_counts {
-    size_t claimed;  /* regions of the result within the tile */
-    size_t computed; /* regions within the tile that were computed again */
-    size_t same;     /* regions that are the same in both */
-    int64_t pixels;  /* pixels of all regions that were computed again, margin included */
-    int64_t cut;     /* pixels of those that are not compared, as they reach from the tile without
-                        its margin to an outer side of the margin (is_cut) */
+    size_t claimed;   /* regions of the result within the tile */
+    size_t computed;  /* regions within the tile that were computed again */
+    size_t same;      /* regions that are the same in both */
+    int64_t pixels;   /* pixels of all regions that were computed again, margin included */
+    int64_t cut;      /* pixels of those that are not compared, as they reach from the tile without
+                         its margin to an outer side of the margin (is_cut) */
+    int64_t inner;    /* pixels of the regions that reach into the tile without its margin */
+    int64_t compared; /* pixels of those of the inner regions that are compared */
 } region_counts;
 
 /* Returns a tile's side in pixels, from the boxes of the result's regions. */
@@ -134,6 +138,14 @@ static bool is_in_tile(const cc_params *p, const wu_item *item, const tile *t, c
            !(at_border && p->exclude_border);
 }
 
+/* Whether the box of a region reaches into the tile without its margin. */
+static bool is_inner(const tile *t, const region *r)
+{
+    const int64_t *const b = r->box;
+
+    return b[0] < t->y1 && b[1] < t->x1 && b[2] > t->y0 && b[3] > t->x0;
+}
+
 /* Whether a region reaches from the tile without its margin to an outer side of the margin that is
  * not the picture's border, so that it may continue beyond it. */
 static bool is_cut(const wu_item *item, const tile *t, const region *r)
@@ -142,7 +154,7 @@ static bool is_cut(const wu_item *item, const tile *t, const region *r)
     const bool at_side = (b[0] == t->y && t->y > 0) || (b[1] == t->x && t->x > 0) ||
                          (b[2] == y1 && y1 < item->ny) || (b[3] == x1 && x1 < item->nx);
 
-    return at_side && b[0] < t->y1 && b[1] < t->x1 && b[2] > t->y0 && b[3] > t->x0;
+    return at_side && is_inner(t, r);
 }
 
 static bool is_same(const region *a, const region *b)
@@ -162,8 +174,12 @@ static region_counts compare_regions(const an_work *work, const tile *t, const w
     for (size_t k = 0; k < m; k++) {
         const region r = region_of(recomputed, k, t);
 
-        f.computed += is_in_tile(work->params, work->item, t, &r);
+        const bool compared = is_in_tile(work->params, work->item, t, &r);
+
+        f.computed += compared;
         f.pixels += r.area;
+        f.inner += is_inner(t, &r) ? r.area : 0;
+        f.compared += compared ? r.area : 0;
         f.cut += is_cut(work->item, t, &r) ? r.area : 0;
     }
     for (size_t i = 0; i < n; i++) {
@@ -183,11 +199,11 @@ static region_counts compare_regions(const an_work *work, const tile *t, const w
     return f;
 }
 
-/* Whether a region depends only on pixels near it: the parameters named here depend on the whole
- * picture. */
+/* Whether it depends only on pixels near a region whether, and how, the region is in the table: the
+ * parameters named here depend on the whole picture. */
 static bool is_local(const cc_params *p)
 {
-    return !p->min_contrast && !p->offset_percent && !p->full_area_auto;
+    return !p->min_contrast && !p->offset_percent && !p->full_area_auto && !p->min_area_auto;
 }
 
 tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
@@ -199,7 +215,7 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
         (side + 2.0 * tile_margin) * (side + 2.0 * tile_margin) / ((double)item->nx * item->ny);
     const size_t tiles = (size_t)fmin(fmax(TILES_SHARE / share, LEAST_TILES), MOST_TILES);
     size_t confirmed = 0, column[MOST_TILES];
-    int64_t pixels = 0, cut = 0;
+    int64_t pixels = 0, cut = 0, inner = 0, compared = 0;
     tc_status status = TC_OK;
 
     if (!is_local(work->params) || LEAST_TILES * share > MOST_TILES_SHARE)
@@ -222,10 +238,13 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
         confirmed += f.same;
         pixels += f.pixels;
         cut += f.cut;
+        inner += f.inner;
+        compared += f.compared;
         if (status == TC_OK && (f.same < f.claimed || f.same < f.computed))
             status = TC_NO_MATCH;
     }
-    return status == TC_OK && (confirmed < LEAST_CONFIRMED || ONE_CUT_IN * cut > pixels)
+    return status == TC_OK && (confirmed < LEAST_CONFIRMED || ONE_CUT_IN * cut > pixels ||
+                               ONE_COMPARED_IN * compared < inner)
                ? TC_NO_MATCH
                : status;
 }

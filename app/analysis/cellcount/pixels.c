@@ -28,10 +28,16 @@ enum { CORNERS = 16 };
 /* The least number of components that must be known for a result to pass: of the whole picture, and
  * of all tiles together; and of random pixels of cells in the whole picture whose components must
  * have been followed. */
-enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4, LEAST_DRAWN = 12 };
+enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4, LEAST_DRAWN = 40 };
 /* A component is followed for at most LEAST_ROOM pixels and 1 / ROOM_SHARE of the pixels of the
  * picture, or 1 / ROOM_IN_TILE of those of a tile; ROOMS times as many pixels in all. */
-enum { ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256, ROOMS = 3 };
+enum { ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256, ROOMS = 12 };
+/* A component is not followed if its box has more than LEAST_ROOM pixels and SPARSE times those of
+ * the component. */
+enum { SPARSE = 16 };
+/* The number of random pixels among which one of a cell is looked for, in every other search; at
+ * least one in KNOWN_HITS of the components of these must be known in tiles. */
+enum { HITS = 16, KNOWN_HITS = 4 };
 /* A tile's side, in pixels, is the largest one for which MANY_TILES tiles, with their margins, are
  * at most TILED of the picture, from LEAST_TILE to MOST_TILE. */
 enum { LEAST_TILE = 48, MOST_TILE = 128, MANY_TILES = 8 };
@@ -42,15 +48,21 @@ enum { LEAST_TILES = 6, MOST_TILES = 24 };
  * TRIES regions are drawn to find one. */
 enum { MOST_BOX = 128, TRIES = 16 };
 /* A threshold that is found in the histogram may differ from that of the tiles by ERRORS standard
- * errors, or by one in FEW_IN of the pixels. The tiles are in at most GROUPS groups. */
+ * errors if these are at most MOST_DEVIATIONS standard deviations of the pixels, or by one in
+ * FEW_IN of the pixels. The tiles are in at most GROUPS groups. */
 enum { ERRORS = 3, FEW_IN = 1000, GROUPS = 8 };
+static const double MOST_DEVIATIONS = 0.25;
 /* 1 / SOME_SHARE of the contrast of all cells may be missing from the table. */
 enum { SOME_SHARE = 10 };
 /* The search for a pixel of a cell passes at most this many pixels and a sixteenth of all. */
 enum { LEAST_PIXELS = 4096 };
 /* The contrast of regions that are left out may be this many times the limit that min_contrast
- * sets, and the limit this many times the contrast of those that are not. */
-static const double AS_FAINT = 1.25;
+ * sets, and the limit this many times the contrast of those that are not, where the limit is an
+ * estimate; and where it follows from the table. */
+static const double AS_FAINT = 1.25, ROUNDED = 1 + 1e-9;
+/* The share of the pixels of cells in regions that are not in the table may be this much more than
+ * among the random pixels. */
+static const double ABSENT_ERROR = 0.1;
 /* The upper bound of the number of pixels of cells in a picture, as a multiple of the estimate from
  * its tiles. */
 static const double ROUGHLY = 1.5;
@@ -91,7 +103,14 @@ typedef struct part {
     size_t looks;              /* components that are not known, or have a region in the table */
     size_t known;              /* those of them that have a region in the table */
     size_t drawn;              /* components of random pixels */
-    bool large;            /* a component, of a pixel or of a row, is too large to be followed */
+    bool large;  /* a component, of a pixel or of a row, is too large, or too wide for its pixels,
+                    to be followed */
+    size_t hits; /* components of random pixels, each pixel of cells as likely as any other */
+    double known_hits;     /* those of them that are known */
+    double absent, small;  /* shares, summed over these, of pixels in regions that are not in the
+                              table though they are among those from which areas "auto" follow; and
+                              of those of less than min_area */
+    int64_t missing_area;  /* min_contrast: greatest area of such a region as in `missing` */
     double contrast, area; /* min_contrast: contrast times area, and area, summed over regions of
                               at least full_area that are in the table */
     double missing;        /* min_contrast: greatest mean contrast of a region that is not in the
@@ -323,7 +342,8 @@ typedef struct sought {
     bool found;      /* the row is a region of one of the components */
     bool unknown;    /* a component is not known: it reaches out of the core, or is too large */
     bool listed_any; /* at least one region of the components is in the table */
-    bool large;      /* a component is too large to be followed */
+    bool large;      /* as in `part` */
+    double pixels, absent, small; /* of all regions of the components; of those as in `part` */
 } sought;
 
 /* The distance of a mean grey value from the threshold, positive on the cells' side. */
@@ -347,19 +367,32 @@ static void note_contrast(const cc_params *p, part *q, const cc_part *c, bool li
         q->faintest = fmin(q->faintest, contrast);
     } else if (cc_kept(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
         q->missing = fmax(q->missing, contrast);
+        q->missing_area = r->area > q->missing_area ? r->area : q->missing_area;
     }
 }
 
-/* Checks that no missing region has more contrast than min_contrast, with the tolerance AS_FAINT,
- * allows, and no small region of the table less: the mean contrast of the large regions may be an
- * estimate from some of them. */
-static tc_status judge_contrast(const cc_params *p, const part *q, tc_err *err)
+/* Adds the pixels of region r to those of the components of s. */
+static void note_pixels(const cc_params *p, const cc_region *r, bool listed, bool border, sought *s)
+{
+    cc_params any_area = *p;
+
+    any_area.min_area = p->min_area_auto ? 1 : p->min_area;
+    s->pixels += r->area;
+    if (!listed && cc_kept(&any_area, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
+        s->absent += r->area;
+        s->small += r->area < p->min_area ? r->area : 0;
+    }
+}
+
+/* Checks that no missing region has more contrast than min_contrast, with this tolerance, allows,
+ * and no small region of the table less. */
+static tc_status judge_contrast(const cc_params *p, const part *q, double tolerance, tc_err *err)
 {
     const double least = q->area > 0 ? p->percent * q->contrast / q->area / 100 : 0;
 
-    if (p->min_contrast && q->missing > AS_FAINT * least)
+    if (p->min_contrast && q->missing > tolerance * least)
         return tc_fail(err, TC_NO_MATCH, "a region with a contrast of %.1f is missing", q->missing);
-    return !p->min_contrast || AS_FAINT * q->faintest >= least
+    return !p->min_contrast || tolerance * q->faintest >= least
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH, "a region has a contrast of only %.1f", q->faintest);
 }
@@ -375,10 +408,14 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     size_t n = 0;
 
     an_follow_component(&q->f, i, &c);
-    s->large = !c.whole;
-    s->unknown = !c.whole || c.pixels > s->left || c.lo[1] < q->y0 || c.lo[2] < q->x0 ||
-                 c.hi[1] > q->y1 || c.hi[2] > q->x1 ||
-                 (uint64_t)(c.hi[1] - c.lo[1]) * (c.hi[2] - c.lo[2]) > 16 * c.pixels + 256;
+    {
+        const uint32_t ny = c.hi[1] - c.lo[1], nx = c.hi[2] - c.lo[2];
+
+        s->large = !c.whole || ny > q->y1 - q->y0 || nx > q->x1 - q->x0 ||
+                   (uint64_t)ny * nx > SPARSE * c.pixels + LEAST_ROOM;
+    }
+    s->unknown = s->large || c.pixels > s->left || c.lo[1] < q->y0 || c.lo[2] < q->x0 ||
+                 c.hi[1] > q->y1 || c.hi[2] > q->x1;
     s->left -= c.pixels < s->left ? (size_t)c.pixels : s->left;
     if (!s->unknown)
         return_if_error(cc_parts_of(p, &q->f, &c, q->original, work->poll, &parts, &n, err));
@@ -390,6 +427,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         const size_t found = row_of_part(q, t, r);
 
         note_contrast(p, q, &parts[k], found < q->n_rows, border);
+        note_pixels(p, r, found < q->n_rows, border, s);
         s->listed_any = s->listed_any || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
         /* With fill_holes the component may lie in the hole of another one, and so be no region. */
@@ -423,13 +461,21 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
     return TC_OK;
 }
 
-/* Finds a pixel of the core on the cells' side: the first one from a pixel chosen at random on.
+/* Finds a pixel of the core on the cells' side: one of `tries` pixels chosen at random (*hit), or
+ * else the first one from such a pixel on, which favours regions with much background before them.
  * False: none within the limit of the search. */
-static bool find_cell(const part *q, uint64_t *random, size_t *i)
+static bool find_cell(const part *q, int tries, uint64_t *random, bool *hit, size_t *i)
 {
     const size_t nx = q->f.px->nx;
     size_t left = (size_t)(q->x1 - q->x0) * (q->y1 - q->y0) / 16 + LEAST_PIXELS;
 
+    *hit = false;
+    for (int k = 0; k < tries && !*hit; k++) {
+        *i = pixel_of(q, random);
+        *hit = an_follow_accepts(&q->f, *i);
+    }
+    if (*hit)
+        return true;
     for (*i = pixel_of(q, random); left > 0 && !an_follow_accepts(&q->f, *i); left--) {
         const size_t y = *i / nx, x = *i % nx;
 
@@ -448,12 +494,13 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
 
     for (int k = 0; status == TC_OK && left > 0 && k < LOOKS; k++) {
         const bool of_row = k % 2 == 0 && q->n_rows > 0;
+        bool hit = false;
         sought s = { .row = of_row ? (size_t)tc_random_below(q->n_rows, random) : q->n_rows,
                      .left = left };
 
         if (of_row)
             status = check_row(work, q, t, &s, err);
-        else if (!find_cell(q, random, &i))
+        else if (!find_cell(q, k % 4 == 1 ? HITS : 0, random, &hit, &i))
             break;
         else
             status = check_component(work, q, t, i, &s, err);
@@ -463,6 +510,12 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         q->known += s.listed_any;
         q->drawn += !of_row;
         q->large = q->large || s.large;
+        q->hits += hit;
+        if (hit && !s.unknown) {
+            q->known_hits++;
+            q->absent += s.absent / s.pixels;
+            q->small += s.small / s.pixels;
+        }
     }
     return status;
 }
@@ -624,7 +677,7 @@ static tc_status judge_found(const cc_params *p, const uint64_t *histograms, siz
     const size_t size = (size_t)1 << bits;
     TC_AUTOFREE uint64_t *const all = calloc(size, sizeof *all);
     TC_AUTOFREE uint64_t *const others = calloc(size, sizeof *others);
-    double sum = 0, squares = 0;
+    double sum = 0, squares = 0, mean = 0, variance = 0;
     uint64_t n = 0, between = 0;
     uint32_t expected;
 
@@ -648,8 +701,14 @@ static tc_status judge_found(const cc_params *p, const uint64_t *histograms, siz
     for (size_t v = 0; v < size; v++) {
         n += all[v];
         between += (v >= expected) != (v >= claimed) ? all[v] : 0;
+        mean += (double)v * (double)all[v];
     }
-    return fabs((double)claimed - (double)expected) <= ERRORS * error || FEW_IN * between <= n
+    mean /= (double)n;
+    for (size_t v = 0; v < size; v++)
+        variance += ((double)v - mean) * ((double)v - mean) * (double)all[v] / (double)n;
+    return (fabs((double)claimed - (double)expected) <= ERRORS * error &&
+            ERRORS * error <= MOST_DEVIATIONS * sqrt(variance)) ||
+                   FEW_IN * between <= n
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH, "threshold: is %lu, but %lu in the tiles",
                          (unsigned long)claimed, (unsigned long)expected);
@@ -704,6 +763,63 @@ static tc_status check_rest(const cc_params *p, const part *q, const table *t, t
     return judge_rest(p, q, all, rest, pixels, err);
 }
 
+/* --- areas that follow from those of regions ------------------------------------------------- */
+
+/* The areas of the table's regions, ascending, which the caller frees. *sum: their sum. */
+static tc_status sort_areas(const table *t, int64_t **area, double *sum, tc_err *err)
+{
+    *area = malloc((t->n + 1) * sizeof **area);
+    if (*area == NULL)
+        return tc_no_memory(err, "the areas");
+    memcpy(*area, t->area, t->n * sizeof **area);
+    qsort(*area, t->n, sizeof **area, an_compare_areas);
+    *sum = 0;
+    for (size_t i = 0; i < t->n; i++)
+        *sum += (double)t->area[i];
+    return TC_OK;
+}
+
+/* The number of pixels in regions that are not in the table, if these have this share of all; the
+ * table's have `sum`. */
+static double pixels_of(double share, double sum)
+{
+    return share < 1 ? sum * share / (1 - share) : INFINITY;
+}
+
+/* The area such that regions of up to this area contain 1/parts of all pixels of regions. area: of
+ * the n regions in the table, ascending; rest: number of pixels in smaller regions that are not in
+ * the table, whose area is assumed to be `small`. */
+static int64_t quantile(const int64_t *area, size_t n, double parts, double rest, int64_t small)
+{
+    double all = rest, sum = rest;
+    size_t k = 0;
+
+    for (size_t i = 0; i < n; i++)
+        all += (double)area[i];
+    if (rest * parts >= all)
+        return small;
+    while (k + 1 < n && (sum += (double)area[k]) * parts < all)
+        k++;
+    return area[k];
+}
+
+/* full_area "auto": checks that no missing region is so large that it could be kept for its area.
+ * Where regions are missing, the table alone gives too large a full_area. */
+static tc_status judge_full_area(const cc_params *p, const part *q, const table *t, tc_err *err)
+{
+    TC_AUTOFREE int64_t *area = NULL;
+    const double share = q->known_hits > 0 ? fmin(q->absent / q->known_hits + ABSENT_ERROR, 1) : 1;
+    double sum;
+
+    if (!p->min_contrast || !p->full_area_auto || q->missing_area == 0)
+        return TC_OK;
+    return_if_error(sort_areas(t, &area, &sum, err));
+    return q->missing_area < cc_full_area(quantile(area, t->n, 2, pixels_of(share, sum), 1))
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH, "a region of %lld pixels is missing",
+                         (long long)q->missing_area);
+}
+
 /* --- the whole picture ----------------------------------------------------------------------- */
 
 static void end_part(part *q)
@@ -712,10 +828,11 @@ static void end_part(part *q)
 }
 
 /* Checks the whole picture, if grey values are not prepared. Sets *of_regions: whether a failure
- * concerns regions, so that cc_check_again can decide; and *side: the number of pixels on the
- * cells' side. */
+ * concerns regions, so that cc_check_again can decide; *side: the number of pixels on the cells'
+ * side; and *small: the share of pixels in regions of less than min_area, as estimated. */
 static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold,
-                             uint64_t *random, bool *of_regions, double *side, tc_err *err)
+                             uint64_t *random, bool *of_regions, double *side, double *small,
+                             tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -742,6 +859,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     *of_regions = !q.large; /* tiles around small regions do not show a large one */
     return_if_error(status);
     return_if_error(judge_large(q.large, err));
+    *small = q.known_hits > 0 ? q.small / q.known_hits : 0;
     q.contrast = q.area = 0; /* exact sums over the table replace those of the looks */
     for (size_t i = 0; p->min_contrast && i < t->n; i++) {
         const double contrast = contrast_of(p, t->mean[i], threshold);
@@ -753,7 +871,8 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
             q.faintest = fmin(q.faintest, contrast);
         }
     }
-    return_if_error(judge_contrast(p, &q, err));
+    return_if_error(judge_contrast(p, &q, p->full_area_auto ? AS_FAINT : ROUNDED, err));
+    return_if_error(judge_full_area(p, &q, t, err));
     if (p->min_contrast && !p->fill_holes)
         return_if_error(check_rest(p, &q, t, err));
     if (p->split)
@@ -815,8 +934,9 @@ typedef struct found {
     size_t looks, known; /* as in `part`, of the tiles that are not placed around a region */
     bool large;          /* as in `part` */
     double contrast,
-        rest; /* sums of the contrast of all pixels of cells, and of those that are not claimed */
-    part contrasts;      /* only contrast, area, missing and faintest, as in `part` */
+        rest;  /* sums of the contrast of all pixels of cells, and of those that are not claimed */
+    part sums; /* only hits, what follows from them, and contrasts, as in `part`; hits are
+                  of the same tiles as looks */
     uint64_t *histogram; /* of the group of the tile, if the threshold is found in one; else NULL */
 } found;
 
@@ -967,12 +1087,18 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     if (!of_region) { /* a table might be right only where it has regions */
         all->looks += q.looks;
         all->known += q.known;
+        all->sums.hits += q.hits;
+        all->sums.known_hits += q.known_hits;
+        all->sums.absent += q.absent;
+        all->sums.small += q.small;
     }
+    if (q.missing_area > all->sums.missing_area)
+        all->sums.missing_area = q.missing_area;
     all->large = all->large || q.large;
-    all->contrasts.contrast += q.contrast;
-    all->contrasts.area += q.area;
-    all->contrasts.missing = fmax(all->contrasts.missing, q.missing);
-    all->contrasts.faintest = fmin(all->contrasts.faintest, q.faintest);
+    all->sums.contrast += q.contrast;
+    all->sums.area += q.area;
+    all->sums.missing = fmax(all->sums.missing, q.missing);
+    all->sums.faintest = fmin(all->sums.faintest, q.faintest);
     free(q.rows);
     an_follow_end(&q.f);
     cc_prepare_end(&prepare);
@@ -1001,10 +1127,11 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
 
 /* Checks tiles, if grey values are prepared. A quarter of them is placed around regions of the
  * table; each of the others is in another band of rows and another band of columns, so that
- * something tall or wide is always met. Sets *of_regions as check_whole does, and *side: an upper
- * bound of the picture's pixels of cells. */
+ * something tall or wide is always met. Sets *of_regions and *small as check_whole does, and *side:
+ * an upper bound of the picture's pixels of cells. */
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
-                             uint64_t *random, bool *of_regions, double *side, tc_err *err)
+                             uint64_t *random, bool *of_regions, double *side, double *small,
+                             tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -1015,7 +1142,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     const size_t groups = bands < GROUPS ? bands : GROUPS;
     TC_AUTOFREE uint64_t *const histograms =
         finds ? calloc(groups * size, sizeof *histograms) : NULL;
-    found all = { .contrasts.faintest = INFINITY };
+    found all = { .sums.faintest = INFINITY };
 
     if (finds && histograms == NULL)
         return tc_no_memory(err, "the grey values");
@@ -1045,10 +1172,15 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     if (all.cells == 0)
         return tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
     *of_regions = true;
-    return_if_error(judge_contrast(p, &all.contrasts, err));
+    return_if_error(judge_contrast(p, &all.sums, AS_FAINT, err));
+    return_if_error(judge_full_area(p, &all.sums, t, err));
     if (p->min_contrast)
-        return_if_error(judge_rest(p, &all.contrasts, all.contrast, all.rest,
-                                   (double)(all.cells - all.both), err));
+        return_if_error(
+            judge_rest(p, &all.sums, all.contrast, all.rest, (double)(all.cells - all.both), err));
+    *small = all.sums.known_hits > 0 ? all.sums.small / all.sums.known_hits : 0;
+    if (KNOWN_HITS * all.sums.known_hits < (double)all.sums.hits)
+        return tc_fail(err, TC_NO_MATCH, "only %.0f of %zu components of pixels are known",
+                       all.sums.known_hits, all.sums.hits);
     return judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
 }
 
@@ -1067,44 +1199,24 @@ static tc_status find_full_area(const table *t, int64_t *full, tc_err *err)
     return TC_OK;
 }
 
-/* The area such that regions of up to this area contain 1/parts of all pixels of regions. area: of
- * the n regions in the table, ascending; rest: number of pixels in smaller regions that are not in
- * the table, whose area is assumed to be `small`. */
-static int64_t quantile(const int64_t *area, size_t n, double parts, double rest, int64_t small)
-{
-    double all = rest, sum = rest;
-    size_t k = 0;
-
-    for (size_t i = 0; i < n; i++)
-        all += (double)area[i];
-    if (rest * parts >= all)
-        return small;
-    while (k + 1 < n && (sum += (double)area[k]) * parts < all)
-        k++;
-    return area[k];
-}
-
 /* min_area "auto": checks that it lies within the bounds that follow from the regions in the table
- * and the pixels of cells in no region. side: upper bound of the picture's pixels of cells. */
-static tc_status check_least(const cc_params *p, const table *t, double side, tc_err *err)
+ * and the pixels of cells in no region. side: upper bound of the picture's pixels of cells; small:
+ * share of pixels in regions of less than min_area. */
+static tc_status check_least(const cc_params *p, const table *t, double side, double small,
+                             tc_err *err)
 {
-    TC_AUTOFREE int64_t *const area = malloc((t->n + 1) * sizeof *area);
+    TC_AUTOFREE int64_t *area = NULL;
     cc_params rest = *p;
-    double sum = 0, left;
+    double sum, left;
     int64_t lo, hi;
 
-    if (area == NULL)
-        return tc_no_memory(err, "the areas");
-    memcpy(area, t->area, t->n * sizeof *area);
-    qsort(area, t->n, sizeof *area, an_compare_areas);
-    for (size_t i = 0; i < t->n; i++)
-        sum += (double)area[i];
+    return_if_error(sort_areas(t, &area, &sum, err));
     left = fmax(side - sum, 0);
     rest.min_area = 1;
     lo = cc_least_area(quantile(area, t->n, 2, left, 1), quantile(area, t->n, 10, left, 1),
                        p->bright);
     if (cc_filters(&rest) || p->fill_holes || cc_prepares(p))
-        left = 0; /* pixels may be in no region for other reasons: the upper bound assumes none */
+        left = pixels_of(small, sum); /* pixels may be in no region for other reasons */
     hi = t->n == 0 ? 1
                    : cc_least_area(quantile(area, t->n, 2, left, p->min_area),
                                    quantile(area, t->n, 10, left, p->min_area), p->bright);
@@ -1148,13 +1260,13 @@ tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *
                        (unsigned long)threshold);
     if (cc_prepares(p) && share_of_tiles(p, work->item) > MOST_TILED)
         return tc_fail(err, TC_NO_MATCH, "is too small for a check of only a part of it");
-    double side = 0;
-    tc_status status = cc_prepares(p)
-                           ? check_tiles(work, &t, threshold, random, &of_regions, &side, err)
-                           : check_whole(work, &t, threshold, random, &of_regions, &side, err);
+    double side = 0, small = 0;
+    tc_status status =
+        cc_prepares(p) ? check_tiles(work, &t, threshold, random, &of_regions, &side, &small, err)
+                       : check_whole(work, &t, threshold, random, &of_regions, &side, &small, err);
     if (status == TC_NO_MATCH && of_regions)
         status = cc_check_again(work, out, threshold, margin_of(p), random, err);
-    return status == TC_OK && p->min_area_auto ? check_least(p, &t, side, err) : status;
+    return status == TC_OK && p->min_area_auto ? check_least(p, &t, side, small, err) : status;
 }
 
 double cc_pixels_share(const an_work *work)
