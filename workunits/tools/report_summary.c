@@ -645,13 +645,12 @@ static void find_mark(const summary *s, size_t item, bool stopped,
     else if (item < s->r->n_items && s->r->outlined[item].merged > 0)
         snprintf(why, size,
                  "%zu of %zu regions, large and indented, look like several cells each: compare "
-                 "the outlines; --analysis voting, Cellpose or StarDist may tell them apart",
+                 "the outlines; try --analysis voting, Cellpose or StarDist",
                  s->r->outlined[item].merged, s->r->outlined[item].n);
     else if (item < s->r->n_items && s->r->outlined[item].several > 0)
         snprintf(why, size,
                  "%zu of %zu regions are so much larger than the median that they may be several "
-                 "cells each: compare the outlines; --analysis voting, Cellpose or StarDist may "
-                 "tell them apart",
+                 "cells each: compare the outlines; try --analysis voting, Cellpose or StarDist",
                  s->r->outlined[item].several, s->r->outlined[item].n);
     else if (found_doubt->missed > 0)
         snprintf(why, size,
