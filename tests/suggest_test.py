@@ -426,6 +426,13 @@ def test_levelset():
         masks = [z["mask_exposed%d" % i] > 0 for i in range(2)]
     dice = [2 * (m & truth).sum() / (m.sum() + truth.sum()) for m in masks]
     tap.ok(min(dice) > 0.97, "levelset: two exposures: a Dice of at least 0.97", dice)
+    blurred = 60 + 150 * ndimage.gaussian_filter(truth * 1.0, 3) + rng.normal(0, 5, truth.shape)
+    r = analyse("levelset", "blurred", save("blurred.png", blurred.round().astype(np.uint8)))
+    with np.load(os.path.join(path("blurred"), "result.npz")) as z:
+        ended, mask = z["converged"].tolist(), z["mask_blurred"] > 0
+    dice = 2 * (mask & truth).sum() / (mask.sum() + truth.sum())
+    tap.ok(ended == [True] and dice > 0.97, "levelset: the outline of blurred discs comes to rest",
+           (ended, dice))
     r = analyse("levelset", "one grey", save("flat.png", np.full((60, 60), 9, np.uint8)))
     tap.ok(r.returncode == 2 and "one grey value" in r.stderr,
            "levelset: a picture of one grey value is refused", r.stderr)
