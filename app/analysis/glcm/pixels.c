@@ -39,8 +39,12 @@ enum { ONE_WHOLE = 100 };
 /* The mean of log(found / claimed standard deviation) may be at most RATIO_ERRORS divided by the
  * root of the number of windows in all samples (judge_ratios). */
 static const double RATIO_ERRORS = 3;
-/* A feature is left out of this mean if its minimum or maximum is more than this many standard
- * deviations from its mean. */
+/* For the means of a feature in all samples: the sum of the squares of their differences from the
+ * claimed means, in standard errors, has the expectation n, the number of samples. The sum may be
+ * as large as it is, by chance, with a probability of at most exp(-RARE). */
+static const double RARE = 10;
+/* A feature is left out of that mean logarithm and of that sum if its minimum or maximum is more
+ * than this many standard deviations from its mean. */
 static const double FAR = 6;
 
 /* Numbers of windows, counted by their centres. A line is a row of a view (glcm_view): a row of the
@@ -243,16 +247,35 @@ static const char *sample_fault(const sample *s, const double claimed[GLCM_STATI
                : "not what the windows give when they are computed again";
 }
 
-/* Compares the standard deviations of features, found in the samples that do not have all windows,
- * with the claimed ones. */
+/* Compares the standard deviations and means of features, found in the samples that do not have all
+ * windows, with the claimed ones. */
 typedef struct ratios {
     double sum;     /* the sum of log(found / claimed) over the features of all samples */
     double n;       /* the number of these features */
     double windows; /* the number of windows in all samples together */
+    struct {
+        double squares;    /* the sum of the squared differences of the means, in standard errors */
+        double n;          /* the number of samples in that sum */
+    } mean[COOC_FEATURES]; /* [n_features] */
 } ratios;
 
-/* Adds a feature to *r, with its logarithm limited to [-1, 1]. Leaves it out if one of the standard
- * deviations is 0 or if rare windows cause most of the variance (FAR). */
+/* Adds the mean of feature f of a sample of n windows. Leaves it out if the claimed standard
+ * deviation is 0 or if rare windows in the sample cause most of the variance (FAR). */
+static void add_mean(const double claimed[GLCM_STATISTICS], const double found[GLCM_STATISTICS],
+                     size_t f, double n, ratios *r)
+{
+    const double sd = claimed[GLCM_SD], mean = claimed[GLCM_MEAN];
+
+    if (sd > 0 && reach_of(found, mean) <= FAR * fmax(sd, found[GLCM_SD])) {
+        const double difference = (found[GLCM_MEAN] - mean) / sd;
+
+        r->mean[f].squares += n * difference * difference;
+        r->mean[f].n++;
+    }
+}
+
+/* Adds a feature to r->sum, with its logarithm limited to [-1, 1]. Leaves it out if one of the
+ * standard deviations is 0 or if rare windows cause most of the variance (FAR). */
 static void add_ratio(const double claimed[GLCM_STATISTICS], const double found[GLCM_STATISTICS],
                       ratios *r)
 {
@@ -276,6 +299,21 @@ static tc_status judge_ratios(const ratios *r, tc_err *err)
                          exp(r->sum / r->n));
 }
 
+/* Judges the means of each feature in all samples together, by the bound of Laurent and Massart
+ * (2000) for chi-squared variables. */
+static tc_status judge_means(const glcm_params *p, const ratios *r, tc_err *err)
+{
+    for (size_t f = 0; f < p->n_features; f++) {
+        const double n = r->mean[f].n;
+
+        if (r->mean[f].squares > n + 2 * sqrt(n * RARE) + 2 * RARE)
+            return tc_fail(err, TC_NO_MATCH,
+                           "features: windows that were computed again have other means of %s",
+                           p->feature_names[f]);
+    }
+    return TC_OK;
+}
+
 /* Compares all features of a sample. claimed: the elements of the array features for the sample's
  * number of levels and distance; found: the sample's array features. */
 static tc_status compare_features(const glcm_params *p, const sample *s, const double *claimed,
@@ -288,8 +326,10 @@ static tc_status compare_features(const glcm_params *p, const sample *s, const d
         tc_status status;
         const char *const fault = sample_fault(s, claimed, found, &status);
 
-        if (!s->is_all)
+        if (!s->is_all) {
             add_ratio(claimed, found, r);
+            add_mean(claimed, found, f, (double)s->windows, r);
+        }
         compared += s->is_all || !isnan(found[GLCM_MEAN]) || isnan(claimed[GLCM_MEAN]);
         if (fault != NULL)
             return tc_fail(err, status, "features: glcm_L%u_d%02u_%s: %s", p->levels[s->level],
@@ -501,7 +541,8 @@ static tc_status check_windows(const an_work *work, const wu_output *out, uint64
 
         return_if_error(check_sample(work, out, random, &s, &r, err));
     }
-    return judge_ratios(&r, err);
+    return_if_error(judge_ratios(&r, err));
+    return judge_means(p, &r, err);
 }
 
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
