@@ -487,14 +487,15 @@ def test_array_types():
 
 def test_notes_and_suggestions():
     """Notes, progress and warnings of the package."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = texcell.analyse(SPOTS, "cellcount", polarity="bright", min_area="9um2", spacing=.5,
-                                 **QUIET)
-        tap.ok(result.parameters["min_area"] == 36 and [w.category for w in caught] ==
-               [texcell.Note] and "36 pixels" in str(caught[0].message),
-               "lengths in micrometres; the program's note is a warning",
-               [str(w.message) for w in caught])
+    for images in SPOTS, path("pictures", "p1.png"):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = texcell.analyse(images, "cellcount", polarity="bright", min_area="9um2",
+                                     spacing=.5, **QUIET)
+            tap.ok(result.parameters["min_area"] == 36 and [w.category for w in caught] ==
+                   [texcell.Note] and "36 pixels" in str(caught[0].message),
+                   "lengths in micrometres; the program's note is a warning",
+                   [str(w.message) for w in caught])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = texcell.analyse({"empty": np.zeros((50, 50), np.uint8),

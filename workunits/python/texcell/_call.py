@@ -24,10 +24,11 @@ FEATURES: dict[str, dict[str, Any]] = {"glcm": {"window": {"shape": "roi"}, "lev
 # Analyses whose labels are requested by default, as texcell-wu analyse does: marks need them.
 LABELLED = ("cellcount", "volume")
 # Parts of a regular expression for notes of texcell-wu that are not passed on. The second one is
-# used for images whose files this module wrote.
+# used for images whose files this module wrote; the third one also if spacing is one number, of
+# which this module makes three.
 SUGGESTION_NOTE = "a look at the pictures suggests"
-OWN_FILE_NOTES = (r"as the file says; --spacing|as the file says; spacing=|is a picture, not a "
-                  r"stack: the first")
+OWN_FILE_NOTES = r"as the file says; --spacing|as the file says; spacing="
+FLAT_NOTE = "is a picture, not a stack: the first"
 
 
 @contextmanager
@@ -114,8 +115,11 @@ def analyse(images: Any, analysis: str = "cellcount", *, spacing: Any = None, la
                      stain=stain, stains=stains, recursive=recursive,
                      **parameters) as (words, private, pictures):
             known = SUGGESTION_NOTE
-            if all(p.path is None for p in pictures):
+            own = all(p.path is None for p in pictures)
+            if own:
                 known += "|" + OWN_FILE_NOTES
+            if own or not isinstance(spacing, Mapping) and np.size(spacing) == 1:
+                known += "|" + FLAT_NOTE
             look = [] if defaults else ["--suggest", "--suggested", os.path.join(folder, SUGGESTED)]
             pathlib.Path(folder, SUGGESTED).unlink(missing_ok=True)
             notes = _program.run("texcell-wu", "pack", "-o", unit, *look, *words, private=private,
