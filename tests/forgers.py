@@ -630,11 +630,42 @@ def keep_upper_points(end):
     return lambda a, _analysis: keep_points(a, a["point"][:, -2] < end)
 
 
-def move_lower_points(start):
-    """A forgery: points from row `start` on are a pixel beside the right place."""
+def move_lower_points(start, axis=-2):
+    """A forgery: points from `start` on along an axis are a pixel beside the right place."""
     def change(a, _analysis):
-        a["point"][:, -1] -= (a["point"][:, -2] >= start) & (a["point"][:, -1] >= 1)
+        a["point"][:, -1] -= (a["point"][:, axis] >= start) & (a["point"][:, -1] >= 1)
     return change
+
+
+def below_a_bar(side, n, radius):
+    """A picture of discs below a bright bar, most of them directly below it."""
+    picture, rows = cells(side=side, n=n, radius=radius), int(side * 0.285)
+    picture[:rows] = picture[int(side * 0.61):int(side * 0.61) + rows, ::-1]
+    picture[:int(side * 0.265)] = 60
+    picture[:int(side * 0.08)] = 150
+    return picture
+
+
+def stack_of_balls(depth=40, side=150, n=160):
+    rng = np.random.default_rng(3)
+    z, y, x = np.indices((depth, side, side))
+    stack = 60 + rng.normal(0, 4, z.shape)
+    for _ in range(n):
+        cz, cy, cx = rng.uniform(0, (depth, side, side))
+        stack[(z - cz) ** 2 + (y - cy) ** 2 + (x - cx) ** 2 < rng.uniform(3, 5) ** 2] += 90
+    stack[:, :side // 10] = 150
+    return list(stack.clip(0, 255).astype(np.uint8))
+
+
+def few_bright_discs():
+    """A picture of few large bright discs and many small faint ones."""
+    return draw_discs([(y, x, 9, 130) if (7 * i + 3 * j) % 11 == 0 else (y, x, 6, 16)
+                       for j, y in enumerate(range(20, 1580, 30))
+                       for i, x in enumerate(range(20, 1580, 30))], noise=1)[:800, :800]
+
+
+def keep_strong_points(a, _analysis):
+    keep_points(a, a["score"] >= a["score"].max() / 2)
 
 
 def pairs_far_apart():
@@ -938,6 +969,18 @@ def cheap_forgeries():
     barred[:40] = 150
     yield ("voting", "below a bright bar, the lower half moved", dict(vote, threshold="auto"),
            [barred], None, move_lower_points(260))
+    for radius, side, n, radii in (14, 490, 60, (8, 14)), (20, 700, 60, (12, 21)):
+        yield ("voting", "below a bright bar, the lower half moved, radius %d" % radius,
+               {"radius": radius, "polarity": "bright"}, [below_a_bar(side, n, radii)], None,
+               move_lower_points(side // 2))
+    for start in 20, 28:
+        yield ("voting", "of a stack of 40 slices, from %d on moved" % start,
+               {"radius": 4, "polarity": "bright"}, stack_of_balls(), None,
+               move_lower_points(start, 0))
+    for weight in "root", "gradient":
+        yield ("voting", "the strongest points alone, weight %s" % weight,
+               {"radius": 9, "polarity": "bright", "weight": weight}, [few_bright_discs()], None,
+               keep_strong_points)
     yield ("voting", "another radius", vote, [cells()], None,
            compute_with(dict(vote, radius=5), [cells()]))
     yield ("voting", "of every second pixel", vote, [cells()], None,
@@ -978,6 +1021,13 @@ def cheap_forgeries():
     every = dict(WINDOWS, features="ibsi")
     yield ("glcm", "features beyond the 13 of every second pixel", every, [stone], None,
            replace_further_features(every, stone))
+    disc = {"levels": [16, 32], "distances": [1, 2, 3, 4],
+            "window": {"shape": "disc", "radius": 16}, "roi": {"type": "disc", "r": 38}}
+    windows = sum(x * x + y * y <= 38 ** 2 for x in range(-38, 39) for y in range(-38, 39))
+    raised = adjust_bands(lambda a: raise_means_by(a, 1), windows,
+                          {"01": 4, "02": 6, "03": 8, "04": 16})
+    yield ("glcm", "means of entropies of eight pairs, a standard deviation larger", disc, [stone],
+           None, lambda a, _: raised(a))
     whole, large = dict(WINDOWS, window={"shape": "roi"}), np.tile(stone, (3, 3))
     yield ("glcm", "a whole picture, three of four pairs", whole, [large], None,
            replace_pairs(whole, np.tile(coins()[:256, :256], (6, 6)), 1))

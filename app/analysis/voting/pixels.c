@@ -17,18 +17,17 @@ enum {
     MOST_SIDE = 20, /* greatest side of a tile */
     MARGIN = 10     /* margin around a tile */
 };
-/* The number of tiles, not counting those that check_tiles adds until a tile has a point of the
+/* Three tiles are around points that are in different thirds of the rows, of the columns and of the
+ * slices: so made-up points in a third of the item are found. */
+enum {
+    STRATA = 3,
+    STRATUM_DRAWS = 256 /* random points from which the one for a stratum is taken */
+};
+/* The numbers of tiles, not counting those that check_tiles adds until one has a point of the
  * result. */
 enum {
-    LEAST_TILES = 2, /* the least number: one at an edge, one at many points */
-    MOST_TILES = 12  /* the greatest number */
-};
-/* If a tile is at most SHARE of the item, three more tiles are around points that are in different
- * thirds of the rows, and in different thirds of the columns, so that made-up points that fill one
- * third of the picture are found. */
-enum {
-    STRATA = 3,        /* number of parts of the rows, and of the columns, called strata */
-    STRATUM_DRAWS = 64 /* random points from which the one for a stratum is taken */
+    LEAST_TILES = 2 + STRATA, /* one at an edge, one at many points, and those in the strata */
+    MOST_TILES = 12
 };
 /* The least side, in quarters of the radius, of the first tile. It is placed around an edge, and is
  * so large that it contains the point of the cell with that edge. */
@@ -53,22 +52,21 @@ static const double AWAY = 1.5;
 /* A place that is farther than this many radii from all points is treated as being at this distance
  * from the nearest point. */
 static const double FAR = 6;
-/* The share of the item that the tiles, margins included, are to have together. If one tile of the
- * least side is more than this, the tiles have more. */
+/* The share of the item, margins included, that is computed again, unless LEAST_TILES tiles of the
+ * least side are more. */
 static const double SHARE = 0.025;
-/* If one tile of the least side, with its margin, is more than this share of the item, there are no
- * tiles (TC_NO_MATCH). */
-static const double MOST_SHARE = 0.5;
-/* Computing tiles at edges and around points takes this many times as long as computing other parts
- * of an item of the same size (measured by tests/bench/looks.py units). */
+/* Tiles at edges and around points take this many times as long as others
+ * (tests/bench/looks.py units). */
 static const double CROWDED = 1.8;
 /* Two coordinates that differ by less than this, in pixels, are the same except for rounding. */
 static const double NEAR = 1e-6;
-/* For the threshold "auto", the sum of the scores of all peaks of the picture that are no points of
- * the result is estimated from the tiles. As the tiles may have too few by chance, their sum is
- * multiplied by ROUGHLY, and FEW_PEAKS times the lowest score of a point is added
- * (judge_threshold). */
-static const double ROUGHLY = 2, FEW_PEAKS = 4;
+/* Threshold "auto": the sum of the scores of the peaks in the tiles that are no points of the
+ * result may differ by chance: the picture may have ROUGHLY times as many, in proportion, and the
+ * tiles FEW_PEAKS more; or, in proportion to the tiles' pixels, SOME times as many. */
+static const double ROUGHLY = 2, FEW_PEAKS = 4, SOME = 4;
+/* Threshold "auto": if the lowest score of the result is more than GAP times that of all peaks
+ * below the threshold, many such peaks are unlikely. */
+static const double GAP = 1.5;
 
 /* --- tiles ----------------------------------------------------------------------------------- */
 
@@ -112,14 +110,20 @@ static uint32_t choose_side(const voting_scheme *s)
     return side;
 }
 
-/* The number of tiles: as many as are SHARE of the item together, but at least LEAST_TILES, plus
- * STRATA if one tile is not more than SHARE, and at most MOST_TILES. */
+/* The number of tiles that are SHARE of the item, but at least LEAST_TILES and at most
+ * MOST_TILES. */
 static size_t count_tiles(const voting_scheme *s)
 {
     const double wanted = SHARE / share_of_tile(s, choose_side(s));
-    const size_t least = wanted < 1 ? LEAST_TILES : LEAST_TILES + STRATA;
 
-    return wanted < (double)least ? least : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
+    return wanted < LEAST_TILES ? LEAST_TILES : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
+}
+
+/* The time that the tiles take, as a share of the item's. One tile is added, as the first may be
+ * larger than the others. */
+static double cost_of_tiles(const voting_scheme *s)
+{
+    return CROWDED * share_of_tile(s, choose_side(s)) * (double)(count_tiles(s) + 1);
 }
 
 /* Returns the tile around a pixel, `place`. quarters: the tile's side, in quarters of the radius.
@@ -142,6 +146,16 @@ static tile tile_at(const voting_scheme *s, uint32_t quarters, const uint32_t pl
         t.hi[k] = from + t.size[k] == length[k] ? length[k] : lo + side;
     }
     return t;
+}
+
+/* The number of pixels of the tile without its margin. */
+static double pixels_of(const tile *t)
+{
+    double n = 1;
+
+    for (int k = 0; k < 3; k++)
+        n *= t->hi[k] - fmax(t->lo[k], 0);
+    return n;
 }
 
 /* Whether a point lies in the tile without its margin. */
@@ -237,30 +251,41 @@ static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_er
     return TC_OK;
 }
 
-/* Returns an upper bound of the threshold. For "auto" (voting_apply_threshold) the threshold
- * depends on all peaks, of which only the points are known; but to reach half of the sum of all
- * scores takes at least as many of the best peaks as to reach half of the sum of the points'
- * scores. */
-static double greatest_threshold(const voting_params *p, const voting_peaks *points)
+/* An upper bound of the threshold. For "auto" it follows from the points and the sum of the scores
+ * of further peaks, `rest`, although the threshold depends on all peaks: among all peaks it takes
+ * at least as many, best first, to make up half of the sum of scores as among the points and a
+ * part of the others. */
+static double greatest_threshold(const voting_params *p, const voting_peaks *points, double rest)
 {
-    uint64_t sum = 0, part = 0;
+    double sum = rest, part = 0;
     size_t middle = 0;
 
     if (!p->automatic)
         return p->threshold;
     for (size_t i = 0; i < points->n; i++)
         sum += points->list[i].score;
-    while (middle + 1 < points->n && 2 * (part += points->list[middle].score) < sum)
+    while (middle < points->n && 2 * (part += points->list[middle].score) < sum)
         middle++;
+    if (middle == points->n) /* an honest result has the middle one among its points */
+        return 0;
     return fmin(ceil(0.3 * points->list[middle].score), points->list[points->n - 1].score);
 }
 
-/* Judges whether the lowest score of the result's points can be above the threshold "auto", which
- * is 3/10 of the score at which the best peaks reach half of the sum of all scores: peaks with more
- * than 10/3 of the lowest score must not have more than half of that sum. all: sum of the scores of
- * all peaks in the tiles; claimed: the same of the result's points. */
-static tc_status judge_threshold(const voting_peaks *points, double all, double claimed,
-                                 tc_err *err)
+/* Numbers of points, without margins, in all tiles. */
+typedef struct evidence {
+    size_t claimed, found, same; /* points of the result; points computed again; points that are the
+                                    same in both, with the same score */
+    double scores, all_scores;   /* sums of scores: of the points of the result; of all peaks */
+    double pixels;               /* in the tiles without their margins */
+    double weaker; /* the greatest score of a point computed again below greatest_threshold; -1 */
+} evidence;
+
+/* Judges the lowest score of the result's points, from which a threshold "auto" follows that is at
+ * most this score: at least half of the sum of the scores of all peaks must be of those with at
+ * most 10/3 of the lowest score. Judges also whether the threshold that follows from all peaks is
+ * so low that weaker points are missing. */
+static tc_status judge_threshold(const voting_params *p, const voting_scheme *s,
+                                 const voting_peaks *points, const evidence *e, tc_err *err)
 {
     const uint64_t lowest = points->list[points->n - 1].score;
     double sum = 0, high = 0; /* sum of the points' scores; of those above 10/3 of the lowest */
@@ -271,24 +296,18 @@ static tc_status judge_threshold(const voting_peaks *points, double all, double 
         sum += (double)score;
         high += 3 * score > 10 * lowest ? (double)score : 0;
     }
-    /* estimated sum of the scores of the picture's other peaks */
-    const double rest =
-        sum * (ROUGHLY * fmax(all - claimed, 0) + FEW_PEAKS * (double)lowest) / claimed;
+    const double others = fmax(e->all_scores - e->scores, 0),
+                 most = sum * (ROUGHLY * others + FEW_PEAKS * (double)lowest) / e->scores,
+                 rest = others * (double)s->nz * s->ny * s->nx * SOME / e->pixels;
 
-    return 2 * high <= sum + rest
+    if (2 * high > sum + most)
+        return tc_fail(err, TC_NO_MATCH, "score: the lowest one, %llu, is below the threshold",
+                       (unsigned long long)lowest);
+    return (double)lowest <= GAP * e->weaker || e->weaker < greatest_threshold(p, points, rest)
                ? TC_OK
-               : tc_fail(err, TC_NO_MATCH, "score: the lowest one, %llu, is below the threshold",
-                         (unsigned long long)lowest);
+               : tc_fail(err, TC_NO_MATCH, "score: one of %.0f, computed again, is missing",
+                         e->weaker);
 }
-
-/* What was found in all tiles together, without their margins. */
-typedef struct evidence {
-    size_t claimed; /* number of points of the result */
-    size_t found;   /* number of points that were computed again */
-    size_t same;    /* number of points of the result that were found again with the same score */
-    double scores;  /* sum of the scores of the points of the result */
-    double all_scores; /* sum of the scores of all peaks that were computed again */
-} evidence;
 
 /* Whether two points have the same score and, except for rounding, the same coordinates. */
 static bool is_same(const voting_peak *a, const voting_peak *b)
@@ -297,9 +316,10 @@ static bool is_same(const voting_peak *a, const voting_peak *b)
            fabs(a->point[1] - b->point[1]) < NEAR && fabs(a->point[2] - b->point[2]) < NEAR;
 }
 
-/* Compares the points of the result in a tile with those computed again, and adds to e. */
+/* Compares the points of the result in a tile with those computed again, and adds to e. least: the
+ * least score that a point of the result must have. */
 static void compare_points(const tile *t, const voting_peaks *claimed, const voting_peaks *found,
-                           evidence *e)
+                           double least, evidence *e)
 {
     for (size_t i = 0; i < claimed->n; i++) {
         bool same = false;
@@ -312,8 +332,14 @@ static void compare_points(const tile *t, const voting_peaks *claimed, const vot
         e->scores += claimed->list[i].score;
         e->same += same;
     }
-    for (size_t k = 0; k < found->n; k++)
-        e->found += is_in(t, found->list[k].point);
+    for (size_t k = 0; k < found->n; k++) {
+        const double score = found->list[k].score;
+
+        if (is_in(t, found->list[k].point) && score >= least)
+            e->found++;
+        else if (is_in(t, found->list[k].point))
+            e->weaker = fmax(e->weaker, score);
+    }
 }
 
 /* The distance of a place from the nearest point, in radii. */
@@ -510,33 +536,68 @@ static void choose_faint(const an_work *work, const voting_scheme *s, const voti
     }
 }
 
-/* Sets place to a random point in one of STRATA x STRATA equal parts of the picture. If none of
- * STRATUM_DRAWS random points is in that part, sets place to a random pixel of the part. */
-static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points, unsigned row,
-                              unsigned column, uint64_t *random, uint32_t place[3])
+/* Sets lo[] and hi[] to the bounds of a stratum, lo <= pixel < hi. stratum: its index along each
+ * axis. It has at least one pixel, even if the item has fewer than STRATA along an axis. */
+static void bounds_of_stratum(const voting_scheme *s, const unsigned stratum[3], uint32_t lo[3],
+                              uint32_t hi[3])
 {
-    const uint32_t y0 = s->ny * row / STRATA, x0 = s->nx * column / STRATA;
-    uint32_t y1 = s->ny * (row + 1) / STRATA, x1 = s->nx * (column + 1) / STRATA;
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
 
-    /* Gives each part at least one row and column, even if the picture has fewer than STRATA. */
-    y1 = y1 > y0 ? y1 : y0 + 1;
-    x1 = x1 > x0 ? x1 : x0 + 1;
-
-    for (int i = 0; i < STRATUM_DRAWS; i++) {
-        choose_place(s, points, false, random, place);
-        if (place[1] >= y0 && place[1] < y1 && place[2] >= x0 && place[2] < x1)
-            return;
+    for (int k = 0; k < 3; k++) {
+        lo[k] = length[k] * stratum[k] / STRATA;
+        hi[k] = length[k] * (stratum[k] + 1) / STRATA;
+        hi[k] = hi[k] > lo[k] ? hi[k] : lo[k] + 1;
     }
-    choose_place(s, points, true, random, place);
-    place[1] = y0 + (uint32_t)tc_random_below(y1 - y0, random);
-    place[2] = x0 + (uint32_t)tc_random_below(x1 - x0, random);
 }
 
-/* Sets place to the centre of tile k of check_tiles, which lists the kinds of tiles. shift, step:
- * the tile in stratum `row` of the rows is in stratum (shift + step * row) % STRATA of the columns.
- */
+/* Moves a place by up to 3/8 of the side of a tile along each axis, so that a tile around it need
+ * not have its point in its centre. */
+static void move_place(const voting_scheme *s, uint64_t *random, uint32_t place[3])
+{
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
+
+    for (int k = 0; k < 3; k++) {
+        const uint32_t half = length_of(s, k, choose_side(s)) * 3 / 8,
+                       at = place[k] + (uint32_t)tc_random_below(2 * half + 1, random);
+
+        place[k] = at > half ? smaller(at - half, length[k] - 1) : 0;
+    }
+}
+
+/* Chooses a random point in one of STRATA x STRATA x STRATA equal parts of the item. If none of
+ * STRATUM_DRAWS random points is in that part, chooses, in a stack, one in the same slices, or
+ * otherwise a random pixel of that part. */
+static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points,
+                              const unsigned stratum[3], uint64_t *random, uint32_t place[3])
+{
+    uint32_t lo[3], hi[3];
+    bool found = false;
+
+    bounds_of_stratum(s, stratum, lo, hi);
+    for (int i = 0; i < STRATUM_DRAWS; i++) {
+        uint32_t at[3];
+        bool in[3];
+
+        choose_place(s, points, false, random, at);
+        for (int k = 0; k < 3; k++)
+            in[k] = at[k] >= lo[k] && at[k] < hi[k];
+        if (!in[0])
+            continue;
+        if ((in[1] && in[2]) || (s->nz > 1 && !found)) {
+            memcpy(place, at, sizeof at);
+            found = true;
+        }
+        if (in[1] && in[2])
+            return;
+    }
+    for (int k = 0; k < 3 && !found; k++)
+        place[k] = lo[k] + (uint32_t)tc_random_below(hi[k] - lo[k], random);
+}
+
+/* Sets place to the centre of tile k of check_tiles. order: the strata's slices and columns, for
+ * each of the strata's rows. */
 static void choose_tile(const an_work *work, const voting_scheme *s, const voting_peaks *points,
-                        size_t k, unsigned shift, unsigned step, uint64_t *random,
+                        size_t k, const unsigned order[2][STRATA], uint64_t *random,
                         uint32_t place[3])
 {
     const size_t tiles = count_tiles(s);
@@ -546,9 +607,11 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
         choose_edge(work, s, points, 1, random, place);
     else if (k == 1 || k >= tiles)
         choose_crowd(s, points, choose_side(s), random, place);
-    else if (row < STRATA)
-        choose_in_stratum(s, points, row, (shift + step * row) % STRATA, random, place);
-    else if (k % 2 != 0)
+    else if (row < STRATA) {
+        choose_in_stratum(s, points, (unsigned[]){ order[0][row], row, order[1][row] }, random,
+                          place);
+        move_place(s, random, place);
+    } else if (k % 2 != 0)
         choose_edge(work, s, points, FEWER_EDGES, random, place);
     else if (k % 4 == 2)
         choose_faint(work, s, points, random, place);
@@ -556,35 +619,48 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
         choose_place(s, points, true, random, place);
 }
 
-/* Computes tiles again and compares their points. Tile 0 is at an edge far from all points, tile 1
- * around many points, and the next STRATA tiles are in the strata. Of the further tiles, every
- * second one is at an edge, where points may be missing; the rest are alternately around faint
- * points and at random places. If no tile has a point of the result, tiles around points are added
- * until one has. */
+/* Sets order[] to a random order of the strata along an axis. */
+static void shuffle_strata(uint64_t *random, unsigned order[STRATA])
+{
+    const unsigned shift = (unsigned)tc_random_below(STRATA, random),
+                   step = 1 + (unsigned)tc_random_below(STRATA - 1, random);
+
+    for (unsigned i = 0; i < STRATA; i++)
+        order[i] = (shift + step * i) % STRATA;
+}
+
+/* Computes tiles again and compares their points. The first tile is at an edge far from all points,
+ * the second one around many points, three are in the strata, and of the others every second one is
+ * at an edge, where missing points may be found, and the rest are by turns around faint points and
+ * at random places. If no tile has a point of the result, tiles around points are added until one
+ * has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
     const bool automatic = ((const voting_params *)work->params)->automatic;
-    const double least = greatest_threshold(work->params, points);
+    const double least = greatest_threshold(work->params, points, 0);
     const size_t tiles = count_tiles(s);
     const uint32_t side = choose_side(s);
-    const unsigned shift = (unsigned)tc_random_below(STRATA, random),
-                   step = 1 + (unsigned)tc_random_below(2, random);
-    evidence e = { .claimed = 0 };
+    unsigned order[2][STRATA];
+    evidence e = { .weaker = -1 };
     tc_status status = TC_OK;
 
+    shuffle_strata(random, order[0]);
+    shuffle_strata(random, order[1]);
     for (size_t k = 0; status == TC_OK && (k < tiles || e.claimed == 0); k++) {
         voting_peaks found = { 0, 0, NULL };
         double sum = 0;
         uint32_t place[3];
         tile t;
 
-        choose_tile(work, s, points, k, shift, step, random, place);
+        choose_tile(work, s, points, k, order, random, place);
         t = tile_at(s, k == 0 && side < EDGE_SIDE ? EDGE_SIDE : side, place);
-        status = compute_tile(work, s, &t, least, &found, automatic ? &sum : NULL, err);
+        status =
+            compute_tile(work, s, &t, automatic ? 0 : least, &found, automatic ? &sum : NULL, err);
         if (status == TC_OK)
-            compare_points(&t, points, &found, &e);
+            compare_points(&t, points, &found, least, &e);
         e.all_scores += sum;
+        e.pixels += pixels_of(&t);
         free(found.list);
     }
     if (status == TC_OK && (e.same < e.claimed || e.claimed < e.found))
@@ -592,7 +668,7 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                        "point: of %zu points in some tiles %zu were found again; %zu were computed",
                        e.claimed, e.same, e.found);
     if (status == TC_OK && automatic)
-        status = judge_threshold(points, e.all_scores, e.scores, err);
+        status = judge_threshold(work->params, s, points, &e, err);
     return status;
 }
 
@@ -659,7 +735,7 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
         status = check_foreground(work, &points, err);
     if (status == TC_OK && points.n == 0 && !is_flat(work->pixels))
         status = tc_fail(err, TC_NO_MATCH, "no points, in a picture that is not flat");
-    if (status == TC_OK && points.n > 0 && share_of_tile(&s, LEAST_SIDE) > MOST_SHARE)
+    if (status == TC_OK && points.n > 0 && cost_of_tiles(&s) >= 1)
         status = tc_fail(err, TC_NO_MATCH, "is too small for a check of only a part of it");
     if (status == TC_OK && points.n > 0)
         status = check_tiles(work, &s, &points, random, err);
@@ -671,10 +747,8 @@ double voting_pixels_share(const an_work *work)
 {
     voting_scheme s;
     tc_err err;
-    double share;
 
     if (voting_scheme_init(work->params, work->item, work->item->name, &s, &err) != TC_OK)
         return 1;
-    share = share_of_tile(&s, choose_side(&s));
-    return share > MOST_SHARE ? 1 : fmin(CROWDED * share * (double)(count_tiles(&s) + 1), 1);
+    return fmin(cost_of_tiles(&s), 1);
 }
