@@ -166,9 +166,9 @@ def fibres_and_discs():
 
 
 def rods_and_discs():
-    picture = draw_discs([(y, x, 5, 100) for y in range(40, 1580, 70)
-                          for x in range(12, 1580, 24)], 3)
-    for y, x in itertools.product(range(70, 1580, 70), range(5, 1440, 170)):
+    picture = draw_discs([(y, x, 6, 100) for y in range(48, 1580, 60)
+                          for x in range(12, 1586, 22)], 3)
+    for y, x in itertools.product(range(20, 1580, 60), range(10, 1440, 170)):
         picture[y:y + 6, x:x + 150] = 160
     return picture
 
@@ -869,6 +869,10 @@ def cheap_forgeries():
         yield ("cellcount", "regions of 0.47 times the contrast of the others" + suffix,
                dict(BRIGHT, **contrast, **more), [few_large_many_small((12, 120), (5, 70), 8)],
                None, leave_out(is_small))
+    for more in {"smooth": 1}, usual:
+        yield ("cellcount", "regions of a little more contrast than the limit" +
+               "".join(", " + k for k in more), dict(BRIGHT, **contrast, **more),
+               [few_large_many_small((13, 120), (7, 74), 3)], None, leave_out(is_small))
     auto_area = dict(step, min_area="auto")
     yield "cellcount", "the largest 200 alone", auto_area, [soft], None, keep_largest(200)
     yield ("cellcount", "the largest 700 alone, smoothed", dict(auto_area, smooth=1), [soft], None,

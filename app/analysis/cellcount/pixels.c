@@ -113,10 +113,11 @@ typedef struct part {
     int64_t missing_area;  /* min_contrast: greatest area of such a region as in `missing` */
     double contrast, area; /* min_contrast: contrast times area, and area, summed over regions of
                               at least full_area that are in the table */
-    double missing;        /* min_contrast: greatest mean contrast of a region that is not in the
-                              table though it passes the other filters */
-    double faintest;       /* min_contrast: least mean contrast of a region smaller than full_area
-                              that is in the table */
+    double squares, large_regions; /* min_contrast: as `contrast`, of its square; number of these */
+    double missing;  /* min_contrast: greatest mean contrast of a region that is not in the
+                        table though it passes the other filters */
+    double faintest; /* min_contrast: least mean contrast of a region smaller than full_area
+                        that is in the table */
 } part;
 
 /* A pixel of the core chosen at random, as an index in the part. */
@@ -363,6 +364,8 @@ static void note_contrast(const cc_params *p, part *q, const cc_part *c, bool li
     if (listed && (int64_t)r->area >= p->full_area) {
         q->contrast += contrast * area;
         q->area += area;
+        q->squares += contrast * contrast * area;
+        q->large_regions++;
     } else if (listed) {
         q->faintest = fmin(q->faintest, contrast);
     } else if (cc_kept(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
@@ -382,6 +385,18 @@ static void note_pixels(const cc_params *p, const cc_region *r, bool listed, boo
         s->absent += r->area;
         s->small += r->area < p->min_area ? r->area : 0;
     }
+}
+
+/* The tolerance of a limit that follows from the mean contrast of the large regions of q: ERRORS
+ * standard errors, at most AS_FAINT. */
+static double tolerance_of(const part *q)
+{
+    const double mean = q->contrast / q->area,
+                 variance = fmax(q->squares / q->area - mean * mean, 0);
+
+    return q->large_regions < 2 || mean <= 0
+               ? AS_FAINT
+               : fmin(1 + ERRORS * sqrt(variance / (q->large_regions - 1)) / mean, AS_FAINT);
 }
 
 /* Checks that no missing region has more contrast than min_contrast, with this tolerance, allows,
@@ -1097,6 +1112,8 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     all->large = all->large || q.large;
     all->sums.contrast += q.contrast;
     all->sums.area += q.area;
+    all->sums.squares += q.squares;
+    all->sums.large_regions += q.large_regions;
     all->sums.missing = fmax(all->sums.missing, q.missing);
     all->sums.faintest = fmin(all->sums.faintest, q.faintest);
     free(q.rows);
@@ -1172,7 +1189,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     if (all.cells == 0)
         return tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
     *of_regions = true;
-    return_if_error(judge_contrast(p, &all.sums, AS_FAINT, err));
+    return_if_error(judge_contrast(p, &all.sums, tolerance_of(&all.sums), err));
     return_if_error(judge_full_area(p, &all.sums, t, err));
     if (p->min_contrast)
         return_if_error(
