@@ -56,12 +56,12 @@ static tc_status write_state(int fd, const char *path, const unsigned char *stat
                              uint32_t *crc, const tc_poll *poll, tc_err *err)
 {
     for (size_t at = 0, n; at < size; at += n) {
-        n = size - at < TC_BLOCK ? size - at : TC_BLOCK;
+        n = size - at < TC_POLL_BLOCK ? size - at : TC_POLL_BLOCK;
         *crc = tc_crc32(*crc, state + at, n);
         if (!tc_write_at(fd, sizeof(header) + at, state + at, n))
             return_if_error(cannot_write(path, err));
         else if (at + n < size)
-            return_if_error(tc_ask(poll, err));
+            return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }
@@ -85,8 +85,9 @@ tc_status checkpoint_write(const char *path, const checkpoint *c, const void *st
         return tc_no_memory(err, "a file name");
     memcpy(h.magic, magic, sizeof h.magic);
     memcpy(h.analysis, c->analysis, sizeof h.analysis);
-    /* OS_KEEP does not truncate the file, for which checkpoint_reserve may have reserved space. */
-    fd = os_open(temporary, OS_KEEP);
+    /* OS_UPDATE does not truncate the file, for which checkpoint_reserve may have reserved
+     * space. */
+    fd = os_open(temporary, OS_UPDATE);
     if (fd < 0) {
         status = tc_fail(err, TC_IO, "%s: cannot be created: %s", temporary, strerror(errno));
         goto end;
@@ -110,7 +111,7 @@ end:
 void checkpoint_reserve(const char *path, uint64_t state_size)
 {
     char *const temporary = temporary_path(path);
-    const int fd = temporary == NULL ? -1 : os_open(temporary, OS_KEEP);
+    const int fd = temporary == NULL ? -1 : os_open(temporary, OS_UPDATE);
 
     if (fd >= 0) {
         (void)os_reserve(fd, sizeof(header) + state_size);
@@ -161,17 +162,17 @@ static tc_status read_state(int fd, const char *path, const header *h, void **st
 
     if (size == 0)
         return TC_OK;
-    *state = os_zeroed(size);
+    *state = os_alloc_zeroed(size);
     if (*state == NULL)
         return tc_no_memory(err, "the state of the checkpoint");
     for (size_t at = 0, n; status == TC_OK && at < size; at += n) {
         unsigned char *const block = (unsigned char *)*state + at;
 
-        n = size - at < TC_BLOCK ? size - at : TC_BLOCK;
+        n = size - at < TC_POLL_BLOCK ? size - at : TC_POLL_BLOCK;
         if (!tc_read_all_at(fd, sizeof *h + at, block, n))
             return tc_fail(err, TC_BAD_INPUT, "%s: is incomplete", path);
         crc = tc_crc32(crc, block, n);
-        status = tc_ask(poll, err);
+        status = tc_call_poll(poll, err);
     }
     return status == TC_OK && crc != h->state_crc
                ? tc_fail(err, TC_BAD_INPUT, "%s: is corrupt", path)

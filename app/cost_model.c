@@ -13,19 +13,19 @@ tc_status cost_model_make(const an_unit *unit, bool on_device, cost_model *w, tc
                        .speed = on_device ? AN_DEVICE_SPEED : 1,
                        .host = calloc(n + 1, sizeof *w->host),
                        .chunks = calloc(n + 1, sizeof *w->chunks),
-                       .writing = calloc(n + 1, sizeof *w->writing) };
-    if (w->host == NULL || w->chunks == NULL || w->writing == NULL)
+                       .writing_cost = calloc(n + 1, sizeof *w->writing_cost) };
+    if (w->host == NULL || w->chunks == NULL || w->writing_cost == NULL)
         return tc_no_memory(err, "the items");
     /* Until the second loop, host[i + 1] and chunks[i + 1] hold the cost of item i alone. */
     for (size_t i = n; i-- > 0;) {
         an_plan plan = { 0 };
         return_if_error(unit->analysis->plan(unit->params, &unit->job->items[i], &plan, err));
-        w->opening += plan.open_flops;
+        w->reading_cost += plan.open_flops;
         w->chunks[i + 1] = an_chunks_flops(&plan);
-        w->host[i + 1] = an_weight(&plan, 1) - w->chunks[i + 1];
-        w->identifying += plan.identify_flops;
-        w->writing[i] = w->writing[i + 1] + plan.write_flops;
-        w->byte = plan.byte_flops;
+        w->host[i + 1] = an_item_cost(&plan, 1) - w->chunks[i + 1];
+        w->sha256_cost += plan.identify_flops;
+        w->writing_cost[i] = w->writing_cost[i + 1] + plan.write_flops;
+        w->byte_cost = plan.byte_flops;
     }
     for (size_t i = 0; i < n; i++) {
         w->host[i + 1] += w->host[i];
@@ -38,22 +38,22 @@ void cost_model_free(cost_model *w)
 {
     free(w->host);
     free(w->chunks);
-    free(w->writing);
+    free(w->writing_cost);
 }
 
 double cost_before(const cost_model *w, size_t i)
 {
     assert(i <= w->n);
-    return w->opening + w->host[i] + w->chunks[i] / w->speed;
+    return w->reading_cost + w->host[i] + w->chunks[i] / w->speed;
 }
 
 double cost_total(const cost_model *w, size_t done, double bytes)
 {
     assert(done <= w->n && bytes >= 0);
-    return cost_before(w, w->n) + w->identifying + w->byte * bytes + w->writing[done];
+    return cost_before(w, w->n) + w->sha256_cost + w->byte_cost * bytes + w->writing_cost[done];
 }
 
-void cost_learn(cost_model *w, size_t i, const item_times *times)
+void cost_add_times(cost_model *w, size_t i, const item_times *times)
 {
     assert(i < w->n);
     /* At the second item, removes the first one from the sums, as its time may include compiling

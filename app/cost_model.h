@@ -15,15 +15,16 @@ typedef struct item_times {
 } item_times;
 
 typedef struct cost_model {
-    size_t n;        /* number of items */
-    double *host;    /* [n + 1]: operations of the host for all items before item i */
-    double *chunks;  /* [n + 1]: operations of the chunks of all items before item i */
-    double *writing; /* [n + 1]: estimated operations of writing the outputs of items i to n - 1 */
-    double opening;  /* operations of reading the work unit */
-    double identifying; /* operations of computing the work unit's SHA-256, at the end of the job */
+    size_t n;       /* number of items */
+    double *host;   /* [n + 1]: operations of the host for all items before item i */
+    double *chunks; /* [n + 1]: operations of the chunks of all items before item i */
+    double *
+        writing_cost; /* [n + 1]: estimated operations of writing the outputs of items i to n - 1 */
+    double reading_cost; /* operations of reading the work unit */
+    double sha256_cost; /* operations of computing the work unit's SHA-256, at the end of the job */
     /* Operations of writing a byte of an array that is compressed only when the result is written.
-     * A byte that was compressed before costs 1 / WU_COPIED as much. */
-    double byte;
+     * A byte that was compressed before costs 1 / WU_COPY_SPEEDUP as much. */
+    double byte_cost;
     double speed; /* the speed at which the chunks are done, relative to a core; 1 if the CPU does
                      them */
     /* The next four members refer to the items that the device has done so far. */
@@ -41,13 +42,13 @@ void cost_model_free(cost_model *w);
  * written, without the SHA-256. */
 double cost_before(const cost_model *w, size_t i);
 /* Returns the operations of the whole job. done: the number of items that are done; bytes: the
- * value of spool_to_write for them. Writing the outputs of the other items is estimated. */
+ * value of spool_writing_cost for them. Writing the outputs of the other items is estimated. */
 double cost_total(const cost_model *w, size_t done, double bytes);
 
 /* Must be called when the device has done item i in these times. Computes the speed from all items
  * that the device has done so far, but without the first one if there are more, as the driver may
  * have compiled kernels during the first item. */
-void cost_learn(cost_model *w, size_t i, const item_times *times);
+void cost_add_times(cost_model *w, size_t i, const item_times *times);
 /* Must be called when the CPU does the remaining items. */
 void cost_use_cpu(cost_model *w);
 

@@ -57,10 +57,10 @@ static void print_fault(const char *what, const char *how)
 
 tc_status driver_fault_init(char **argv, tc_err *err)
 {
-    return os_keep_start(argv, variable) ? TC_OK : tc_no_memory(err, "the command line");
+    return os_prepare_restart(argv, variable) ? TC_OK : tc_no_memory(err, "the command line");
 }
 
-const char *driver_fault_before(void)
+const char *driver_fault_restart_reason(void)
 {
     return getenv(variable);
 }
@@ -78,15 +78,16 @@ void driver_fault_restart(const char *how)
     os_exit_now(tc_exit_code(TC_DEVICE));
 }
 
-void driver_fault_leave(const char *how)
+void driver_fault_exit(const char *how)
 {
     print_fault("texcell: error: the OpenCL driver failed: ", how);
     os_exit_now(tc_exit_code(TC_DEVICE));
 }
 
-void driver_fault_wait(const char *how)
+void driver_fault_temporary_exit(const char *how)
 {
-    const bool often = tc_count_in_file(fault_file) >= IN_A_ROW; /* also counts this fault */
+    const bool often =
+        tc_increment_file_counter(fault_file) >= IN_A_ROW; /* also counts this fault */
     char reason[TEXT] = "";
 
     if (often)
@@ -99,10 +100,10 @@ void driver_fault_wait(const char *how)
     append_text(reason, ": ");
     append_text(reason, how);
     print_fault("texcell: error: ", reason);
-    bw_leave_now(often ? LONG_WAIT : SHORT_WAIT, reason, often);
+    bw_temporary_exit_now(often ? LONG_WAIT : SHORT_WAIT, reason, often);
 }
 
-void driver_fault_forget(void)
+void driver_fault_reset_count(void)
 {
     if (!is_removed)
         unlink(fault_file);

@@ -13,15 +13,15 @@
 tc_status driver_fault_init(char **argv, tc_err *err);
 /* Returns the sentence about the fault after which this command restarted itself; the command must
  * then use the CPU. NULL if it was not restarted. */
-const char *driver_fault_before(void);
+const char *driver_fault_restart_reason(void);
 
-/* The functions for tc_guard_up. how: a sentence about the fault. None of them returns. */
-void driver_fault_restart(const char *how); /* "run": restarts */
-void driver_fault_leave(const char *how);   /* "devices", "selftest": exits with code 3 */
-void driver_fault_wait(const char *how); /* a client's task in its slot folder: exits temporarily */
+/* The functions for tc_guard_activate. how: a sentence about the fault. None of them returns. */
+void driver_fault_restart(const char *how);        /* "run": restarts */
+void driver_fault_exit(const char *how);           /* "devices", "selftest": exits with code 3 */
+void driver_fault_temporary_exit(const char *how); /* a client's task: exits temporarily */
 
 /* Must be called after the device has worked without a fault: resets the count of a task's
  * consecutive faults. */
-void driver_fault_forget(void);
+void driver_fault_reset_count(void);
 
 #endif

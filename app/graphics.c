@@ -173,7 +173,7 @@ static void read_view(void)
 /* Writes the file by which texcell sees that it is being watched. */
 static void write_watched_file(void)
 {
-    const int fd = os_open(VIEW_WATCHED, OS_OVER);
+    const int fd = os_open(VIEW_WATCHED, OS_OVERWRITE);
 
     if (fd < 0)
         return;
@@ -487,7 +487,7 @@ static const char help[] =
 
 int main(int argc, char **argv)
 {
-    os_begin();
+    os_init_process();
     if (argc > 1 && strcmp(argv[1], "--help") == 0) {
         fputs(help, stdout);
         return 0;

@@ -18,7 +18,7 @@ typedef struct item_run {
     void *state;
     const an_backend *backend; /* the analysis' backend for the CPU or for the device */
     void *worker;              /* the backend's worker; NULL if it is closed */
-    const item_work *args;     /* the argument of item_do */
+    const item_work *args;     /* the argument of item_process */
     wu_output output;          /* the item's arrays, once it is finished */
     double open_seconds;       /* the time (seconds_worked) when the backend is opened */
     bool finished;             /* the backend has made `output`, without the final state */
@@ -27,9 +27,9 @@ typedef struct item_run {
 
 void job_device_release(job_device *d)
 {
-    if (d->open != NULL)
-        ocl_device_close(&d->open);
-    tc_guard_down();
+    if (d->opened != NULL)
+        ocl_device_close(&d->opened);
+    tc_guard_deactivate();
 }
 
 /* --- device or CPU --------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static tc_status open_backend(const item_work *w, item_run *it, tc_err *err)
 {
     tc_status status;
 
-    it->work.device = w->device->open;
+    it->work.device = w->device->opened;
     it->backend = it->work.device != NULL ? w->device->backend : w->unit->analysis->cpu;
     status = it->backend->open(&it->work, it->state, &it->worker, err);
     return it->work.device != NULL && cpu_takes_over(w->device, status)
@@ -89,8 +89,8 @@ static bool save_state(const item_work *w, const void *state, size_t bytes)
     if (!job_files_save(w->files, state, bytes, w->progress))
         return false;
     bw_checkpoint_completed();
-    if (w->device->open != NULL && bw_has_client())
-        driver_fault_forget();
+    if (w->device->opened != NULL && bw_has_client())
+        driver_fault_reset_count();
     return true;
 }
 
@@ -100,11 +100,11 @@ static bool save_item(const item_work *w, const item_run *it)
     return save_state(w, it->state, it->work.plan.state_bytes);
 }
 
-void item_save_between(const item_work *w)
+void item_checkpoint_between(const item_work *w)
 {
     if (!bw_time_to_checkpoint())
         return;
-    w->files->mark.item = w->index + 1;
+    w->files->position.item = w->index + 1;
     if (!save_state(w, NULL, 0))
         bw_checkpoint_failed();
 }
@@ -115,13 +115,13 @@ static tc_status stop_on_request(const item_work *w, item_run *it, tc_err *err)
 {
     tc_err ignored;
 
-    job_files_leave(w->files);
+    job_files_set_deadline(w->files);
     /* Without a worker the state is final and needs no sync. */
     if (bw_poll() == BW_QUIT &&
         (it->worker == NULL || an_sync(it->backend, it->worker, it->state, &ignored) == TC_OK))
         save_item(w, it);
     progress_clear(w->progress);
-    return tc_fail(err, TC_TRY_LATER, "%s", bw_why());
+    return tc_fail(err, TC_TRY_LATER, "%s", bw_request_reason());
 }
 
 /* Writes a checkpoint if one is due. */
@@ -140,7 +140,7 @@ static tc_status save_if_due(const item_work *w, item_run *it, tc_err *err)
 /* Returns the fraction of the job that is done when this share (0 to 1) of the item is done. */
 static double fraction_at(const item_work *w, double share)
 {
-    return w->from + (w->to - w->from) * share;
+    return w->fraction_before + (w->fraction_after - w->fraction_before) * share;
 }
 
 /* Returns the item's name for messages. */
@@ -163,7 +163,7 @@ static void report_progress(const item_work *w, double share)
 /* The share of the item's work that is done after chunks_done chunks. */
 static double work_share(const item_run *it, uint64_t chunks_done)
 {
-    return an_spent(it->args->unit->analysis, &it->work, chunks_done);
+    return an_spent_share(it->args->unit->analysis, &it->work, chunks_done);
 }
 
 /* Writes the picture for texcell_graphics, if one is due. */
@@ -171,7 +171,7 @@ static void update_view(const item_work *w, item_run *it, uint64_t chunks_done)
 {
     tc_err ignored;
 
-    if (w->view == NULL || !view_wanted(w->view))
+    if (w->view == NULL || !view_is_due(w->view))
         return;
     /* If the sync fails, the next step reports the error. */
     if (an_sync(it->backend, it->worker, it->state, &ignored) == TC_OK)
@@ -251,7 +251,7 @@ static tc_status do_steps(const item_work *w, item_run *it, tc_err *err)
     while (status == TC_MORE) {
         uint64_t chunks = 0;
 
-        status = tc_ask(&w->files->poll, err);
+        status = tc_call_poll(&w->files->poll, err);
         if (status == TC_OK)
             status = it->backend->step(it->worker, it->state, &chunks, err);
         if (status == TC_OK)
@@ -282,7 +282,7 @@ static tc_status check_state(const item_work *w, const item_run *it, tc_err *err
     const an_state_head *const head = w->files->state;
     const an_analysis *const analysis = w->unit->analysis;
 
-    if (w->files->mark.state_size != it->work.plan.state_bytes ||
+    if (w->files->position.state_size != it->work.plan.state_bytes ||
         head->chunks_done > it->work.plan.chunks)
         return tc_fail(err, TC_BAD_INPUT, "the state is of another size");
     return analysis->check_state != NULL ? analysis->check_state(&it->work, head, err) : TC_OK;
@@ -301,7 +301,7 @@ static tc_status init_state(const item_work *w, item_run *it, tc_err *err)
         return status;
     if (status == TC_BAD_INPUT)
         progress_print(w->progress, "this item starts over", err->message);
-    it->state = os_zeroed(it->work.plan.state_bytes);
+    it->state = os_alloc_zeroed(it->work.plan.state_bytes);
     return it->state == NULL ? tc_no_memory(err, "the state of an item")
                              : an_init(w->unit->analysis, &it->work, it->state, err);
 }
@@ -309,7 +309,7 @@ static tc_status init_state(const item_work *w, item_run *it, tc_err *err)
 /* Returns tc_seconds() less the seconds during which the task was suspended. */
 static double seconds_worked(void)
 {
-    return tc_seconds() - bw_asleep();
+    return tc_seconds() - bw_suspended_seconds();
 }
 
 /* Loads the item's pixels, makes its plan and state, and opens a backend. */
@@ -340,12 +340,12 @@ static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
     return TC_OK;
 }
 
-/* The `ask` function of the tc_poll that end_item uses. If end_item takes so long that a checkpoint
+/* The callback of the tc_poll that end_item uses. If end_item takes so long that a checkpoint
  * becomes due, this function writes one with the final state, once. */
 static tc_status ask_while_finishing(void *user, tc_err *err)
 {
     item_run *const it = user;
-    const tc_status status = tc_ask(&it->args->files->poll, err);
+    const tc_status status = tc_call_poll(&it->args->files->poll, err);
 
     if (status == TC_OK && !it->final_saved && bw_time_to_checkpoint()) {
         it->final_saved = true;
@@ -360,7 +360,7 @@ static void report_compressed(void *user, double share)
 {
     const item_run *const it = user;
 
-    report_progress(it->args, an_spent_packing(&it->work, share));
+    report_progress(it->args, an_spent_share_compressing(&it->work, share));
 }
 
 /* Makes the item's output, unless the backend has made it, and appends it to the spool. */
@@ -398,9 +398,10 @@ static bool begins_with_file(const char *message, const char *path)
     return strncmp(message, path, n) == 0 && message[n] == ':';
 }
 
-tc_status item_do(const item_work *w, tc_err *err)
+tc_status item_process(const item_work *w, tc_err *err)
 {
-    assert(w->index < w->unit->job->n_items && w->threads >= 1 && w->from <= w->to);
+    assert(w->index < w->unit->job->n_items && w->threads >= 1 &&
+           w->fraction_before <= w->fraction_after);
     const wu_job *const job = w->unit->job;
     const wu_item_title title = title_of(w);
     const double start = seconds_worked();
@@ -421,7 +422,7 @@ tc_status item_do(const item_work *w, tc_err *err)
     if (status == TC_OK && it.work.device != NULL && !resumed)
         *w->times = (item_times){ steps_end - it.open_seconds,
                                   it.open_seconds - start + seconds_worked() - steps_end };
-    if (status == TC_TRY_LATER && has_begun && bw_why()[0] != '\0')
+    if (status == TC_TRY_LATER && has_begun && bw_request_reason()[0] != '\0')
         status = stop_on_request(w, &it, err);
     if (status == TC_OK && resumed)
         progress_note(w->progress, "%s: done (%zu of %zu) in %.1f s since the restart", title.text,

@@ -18,11 +18,11 @@ enum {
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
                          const an_unit *unit, tc_err *err)
 {
-    assert(strlen(unit->analysis->name) < sizeof f->mark.analysis);
+    assert(strlen(unit->analysis->name) < sizeof f->position.analysis);
     f->checkpoint_path = checkpoint_path;
     f->spool_path = spool_path;
-    f->mark = (checkpoint){ .job_crc = unit->job->file_crc, .job_size = unit->job->file_size };
-    strncpy(f->mark.analysis, unit->analysis->name, sizeof f->mark.analysis - 1);
+    f->position = (checkpoint){ .job_crc = unit->job->file_crc, .job_size = unit->job->file_size };
+    strncpy(f->position.analysis, unit->analysis->name, sizeof f->position.analysis - 1);
     return spool_open(spool_path, &f->poll, &f->spool, err);
 }
 
@@ -42,15 +42,15 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
     checkpoint position;
     tc_err fault;
     tc_status status =
-        checkpoint_read(f->checkpoint_path, &f->mark, &position, &f->state, &f->poll, &fault);
+        checkpoint_read(f->checkpoint_path, &f->position, &position, &f->state, &f->poll, &fault);
 
     if (status == TC_OK && position.item > n_items)
         status = tc_fail(&fault, TC_BAD_INPUT, "%s: is corrupt", f->checkpoint_path);
     if (status == TC_OK)
-        status =
-            spool_keep(f->spool, position.spool_size, position.spool_crc, position.item, &fault);
+        status = spool_truncate(f->spool, position.spool_size, position.spool_crc, position.item,
+                                &fault);
     if (status == TC_OK) {
-        f->mark = position;
+        f->position = position;
         f->item_saved = f->state != NULL;
         progress_note(p, "going on from the checkpoint, with %llu of %zu items done",
                       (unsigned long long)position.item, n_items);
@@ -58,7 +58,7 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
     }
     free(f->state);
     f->state = NULL;
-    if (status == TC_NO_MATCH && f->keeps_others)
+    if (status == TC_NO_MATCH && f->refuses_to_replace)
         return tc_fail(err, TC_USAGE,
                        "%s than this: finish that job first, use another -o, or --replace",
                        fault.message);
@@ -66,8 +66,8 @@ tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, 
         progress_print(p, "the work starts over", fault.message);
     else if (status != TC_MORE)
         return tc_fail(err, status, "%s", fault.message);
-    f->mark.item = f->mark.state_size = 0;
-    return spool_keep(f->spool, 0, 0, 0, err); /* empties the spool */
+    f->position.item = f->position.state_size = 0;
+    return spool_truncate(f->spool, 0, 0, 0, err); /* empties the spool */
 }
 
 void job_files_reserve(job_files *f, size_t state_size)
@@ -84,17 +84,20 @@ bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_
     double until;
 
     if (*status != TC_DISK || !bw_has_client()) {
-        if (*status == TC_OK && f->pause > 0) {
+        if (*status == TC_OK && f->retry_pause > 0) {
             progress_note(p, "the disk takes files again");
-            f->pause = 0;
+            f->retry_pause = 0;
         }
         return false;
     }
-    if (f->pause == 0)
+    if (f->retry_pause == 0)
         progress_print(p, "waiting for the disk", err->message);
-    f->pause = f->pause == 0 ? 1 : f->pause < longest_pause / 2 ? 2 * f->pause : longest_pause;
-    until = tc_seconds() + f->pause;
-    for (*status = TC_OK; *status == TC_OK && tc_seconds() < until; *status = tc_ask(&f->poll, err))
+    f->retry_pause = f->retry_pause == 0                  ? 1
+                     : f->retry_pause < longest_pause / 2 ? 2 * f->retry_pause
+                                                          : longest_pause;
+    until = tc_seconds() + f->retry_pause;
+    for (*status = TC_OK; *status == TC_OK && tc_seconds() < until;
+         *status = tc_call_poll(&f->poll, err))
         os_sleep(0.1);
     return *status == TC_OK;
 }
@@ -103,13 +106,13 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
 {
     assert(state_size == 0 || state != NULL);
     tc_err err;
-    checkpoint c = f->mark;
+    checkpoint c = f->position;
     tc_status status;
 
-    if (f->leave_by > 0 && state_size > LAST_STATE_MAX)
+    if (f->write_deadline > 0 && state_size > LAST_STATE_MAX)
         return false;
-    if (f->leave_by > 0)
-        f->leave_by += LAST_WRITE_SECONDS;
+    if (f->write_deadline > 0)
+        f->write_deadline += LAST_WRITE_SECONDS;
     c.state_size = state_size;
     status = spool_sync(f->spool, &c.spool_size, &c.spool_crc, &err);
     if (status == TC_OK)
@@ -126,20 +129,20 @@ bool job_files_save(job_files *f, const void *state, size_t state_size, const pr
     return status == TC_OK;
 }
 
-/* The `ask` function of the tc_poll after job_files_leave. It writes no message, as the reason for
+/* The callback of the tc_poll after job_files_set_deadline. It writes no message, as the reason for
  * stopping is printed instead. */
 static tc_status ask_until_deadline(void *user, tc_err *err)
 {
     const job_files *const f = user;
 
     (void)err;
-    return tc_seconds() < f->leave_by ? TC_OK : TC_TRY_LATER;
+    return tc_seconds() < f->write_deadline ? TC_OK : TC_TRY_LATER;
 }
 
-void job_files_leave(job_files *f)
+void job_files_set_deadline(job_files *f)
 {
     enum { LEAVE_MS = 100 }; /* milliseconds after which polls fail */
 
-    f->leave_by = tc_seconds() + LEAVE_MS * 1e-3;
+    f->write_deadline = tc_seconds() + LEAVE_MS * 1e-3;
     f->poll = (tc_poll){ ask_until_deadline, f };
 }

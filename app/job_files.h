@@ -14,30 +14,31 @@
 typedef struct job_files {
     tc_poll poll;              /* the poll of all functions of the job */
     tc_background *background; /* the job's background threads; NULL if there are none */
-    double leave_by; /* after job_files_leave: the time (tc_seconds) at which writing is abandoned;
-                        before: 0 */
+    double write_deadline; /* after job_files_set_deadline: the time (tc_seconds) at which writing
+                        is abandoned; before: 0 */
     const char *checkpoint_path, *spool_path;
     spool *spool;
-    checkpoint mark; /* identifies the job, and contains its position */
+    checkpoint position; /* identifies the job, and contains its position */
     void *state; /* the state of item mark.item that was read from the checkpoint; NULL if there is
                     none, and after the code that continues the item has taken it */
-    bool item_saved;   /* the checkpoint on disk contains a state of the current item */
-    uint64_t reserved; /* bytes of the state for which disk space is reserved */
-    double pause; /* seconds between two tries to write to a full disk; 0: the disk is not full */
-    bool has_warned;   /* a warning about a failed checkpoint was printed */
-    bool keeps_others; /* keep a checkpoint of another work unit and fail with TC_USAGE; otherwise
-                          start over */
+    bool item_saved;    /* the checkpoint on disk contains a state of the current item */
+    uint64_t reserved;  /* bytes of the state for which disk space is reserved */
+    double retry_pause; /* seconds between two tries to write to a full disk; 0: the disk is not
+                           full */
+    bool has_warned;    /* a warning about a failed checkpoint was printed */
+    bool refuses_to_replace; /* keep a checkpoint of another work unit and fail with TC_USAGE;
+                          otherwise start over */
 } job_files;
 
-/* Opens the spool. Before the call only f->poll and f->keeps_others may be set; the rest must be
- * zero. The paths must remain valid until job_files_close. TC_TRY_LATER: another process has the
+/* Opens the spool. Before the call only f->poll and f->refuses_to_replace may be set; the rest must
+ * be zero. The paths must remain valid until job_files_close. TC_TRY_LATER: another process has the
  * spool open. */
 tc_status job_files_open(job_files *f, const char *checkpoint_path, const char *spool_path,
                          const an_unit *unit, tc_err *err);
 /* Closes the spool. keep: the files stay, for another run; otherwise both are removed. */
 void job_files_close(job_files *f, bool keep);
 
-/* Sets f->mark and f->state to the position in the checkpoint, if it is valid, otherwise to the
+/* Sets f->position and f->state to the position in the checkpoint, if it is valid, otherwise to the
  * start of the job. */
 tc_status job_files_find_start(job_files *f, size_t n_items, const progress *p, tc_err *err);
 
@@ -59,6 +60,6 @@ bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_
 /* Called when the program must stop at once: all polls fail from a tenth of a second later on, but
  * writing a checkpoint may take some more seconds. If writing takes longer, it is abandoned, and
  * the previous checkpoint remains. */
-void job_files_leave(job_files *f);
+void job_files_set_deadline(job_files *f);
 
 #endif

@@ -95,7 +95,7 @@ static tc_status ignore_mistake(void *unused, const char *message, tc_err *err)
     if (strncmp(message, "--device", strlen("--device")) == 0)
         return TC_USAGE;
     fputs("texcell: warning: ignored, in the command line: ", stderr);
-    tc_put_plain(message, stderr);
+    tc_print_printable(message, stderr);
     fputc('\n', stderr);
     return TC_OK;
 }
@@ -144,7 +144,7 @@ static unsigned processors(void)
  * name in that folder. The caller frees it. NULL if there is not enough memory. */
 static char *path_with_suffix(const command *c, const char *suffix)
 {
-    const char *const name = c->checkpoint_dir != NULL ? os_last_part(c->output) : c->output;
+    const char *const name = c->checkpoint_dir != NULL ? os_base_name(c->output) : c->output;
     const char *const folder = c->checkpoint_dir != NULL ? c->checkpoint_dir : "";
     const size_t size = strlen(folder) + strlen(name) + strlen(suffix) + 3;
     char *const path = malloc(size);
@@ -175,7 +175,7 @@ static tc_status run_command(const command *c, tc_err *err)
     run_options o = { .input = c->input,
                       .output = c->output,
                       .quiet = c->quiet,
-                      .keeps_others = !c->replace && getenv("TEXCELL_REPLACE") == NULL,
+                      .refuses_to_replace = !c->replace && getenv("TEXCELL_REPLACE") == NULL,
                       .launch_ms = launch_ms(c, /* may_be_used */ false),
                       .gpu_share = (double)c->gpu_percent / 100,
                       .threads = c->threads != 0 ? (unsigned)c->threads : processors(),
@@ -185,12 +185,12 @@ static tc_status run_command(const command *c, tc_err *err)
     TC_AUTOFREE char *runs = NULL;
 
     o.driver_fault = driver_fault_restart;
-    o.kernels = c->kernel_cache;
+    o.kernel_folder = c->kernel_cache;
     return_if_error(ocl_request_parse(c->device != NULL ? c->device : "auto", &o.request, err));
-    if (driver_fault_before() != NULL) {
+    if (driver_fault_restart_reason() != NULL) {
         o.request = (ocl_request){ .kind = OCL_REQUEST_CPU };
         fputs("texcell: going on with the CPU: the OpenCL driver failed: ", stderr);
-        tc_put_plain(driver_fault_before(), stderr);
+        tc_print_printable(driver_fault_restart_reason(), stderr);
         fputc('\n', stderr);
     }
     bw_init(&client_options);
@@ -199,13 +199,13 @@ static tc_status run_command(const command *c, tc_err *err)
     o.checkpoint = checkpoint;
     o.spool = spool;
     if (c->label_runs)
-        o.runs = runs = wu_label_runs_path(c->output);
+        o.label_runs_path = runs = wu_label_runs_path(c->output);
     return_if_error(checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
                                                         : check_names(&o, err));
-    const tc_status status = wu_json_verdict(run_job(&o, err), err);
-    if (status == TC_TRY_LATER && bw_why()[0] != '\0') {
+    const tc_status status = wu_json_check_memory(run_job(&o, err), err);
+    if (status == TC_TRY_LATER && bw_request_reason()[0] != '\0') {
         fprintf(stderr, "texcell: %s; the same command goes on from here\n",
-                tc_plain(err->message));
+                tc_make_printable(err->message));
         bw_exit_on_request();
     }
     return status;
@@ -248,22 +248,22 @@ static tc_status run_task_job(const command *c, const bw_task *task, tc_err *err
     run_options o = { .checkpoint = "checkpoint",
                       .spool = "spool",
                       .quiet = c->quiet,
-                      .watched = true,
+                      .writes_view = true,
                       .gpu_share = (double)c->gpu_percent / 100,
-                      .driver_fault = driver_fault_wait };
+                      .driver_fault = driver_fault_temporary_exit };
     TC_AUTOFREE char *input = NULL;
     TC_AUTOFREE char *output = NULL;
     return_if_error(choose_task_device(c, &o, err));
 
     o.threads = task_threads(c);
-    o.kernels = c->kernel_cache != NULL   ? c->kernel_cache
-                : task->folder[0] != '\0' ? task->folder
-                                          : NULL;
+    o.kernel_folder = c->kernel_cache != NULL   ? c->kernel_cache
+                      : task->folder[0] != '\0' ? task->folder
+                                                : NULL;
     return_if_error(bw_resolve("workunit", &input, err));
     return_if_error(bw_resolve("result", &output, err));
     o.input = input;
     o.output = output;
-    return wu_json_verdict(run_job(&o, err), err);
+    return wu_json_check_memory(run_job(&o, err), err);
 }
 
 /* Runs a client's task and ends the process. status, err: the result of parsing the command line.
@@ -275,20 +275,20 @@ static void run_task(const command *c, tc_status status, tc_err *err)
     bw_task task;
 
     bw_get_task(&task);
-    tc_write_out_at_once();
+    tc_enable_write_sync();
     if (!c->quiet)
         fprintf(stderr, "texcell %s, application version %s, BOINC client %s, threads: %u\n",
                 VERSION, task.version, task.client, task_threads(c));
     if (status == TC_OK)
         status = run_task_job(c, &task, err);
-    tc_plain(err->message);
+    tc_make_printable(err->message);
     if (status == TC_OK) {
         if (!c->quiet)
             fprintf(stderr, "texcell: done, %.0f s since the task was first started\n",
-                    task.seconds_before + tc_seconds() - start - bw_asleep());
+                    task.seconds_before + tc_seconds() - start - bw_suspended_seconds());
         bw_finish(0, NULL);
     }
-    if (bw_why()[0] != '\0') {
+    if (bw_request_reason()[0] != '\0') {
         fprintf(stderr, "texcell: %s\n", err->message);
         bw_exit_on_request();
     }
@@ -308,7 +308,7 @@ static tc_status selftest_device(const an_analysis *a, const ocl_request *reques
 
     if (status == TC_DEVICE && request->kind == OCL_REQUEST_AUTO) {
         printf("%s: no device: %s; --device P:D tests one that `devices` lists\n", a->name,
-               tc_plain(err->message));
+               tc_make_printable(err->message));
         return TC_OK;
     }
     if (status == TC_OK)
@@ -319,7 +319,7 @@ static tc_status selftest_device(const an_analysis *a, const ocl_request *reques
                    ? ", but for what needs double precision, which the CPU does"
                    : "");
     if (status == TC_DEVICE)
-        printf("%s: refused: %s\n", a->name, tc_plain(err->message));
+        printf("%s: refused: %s\n", a->name, tc_make_printable(err->message));
     if (device != NULL)
         ocl_device_close(&device);
     return status;
@@ -334,15 +334,15 @@ static tc_status selftest(const char *spec, tc_err *err)
     tc_status status = ocl_request_parse(spec, &request, err);
 
     if (status == TC_OK && request.kind != OCL_REQUEST_CPU)
-        status = tc_guard_up(driver_fault_leave, err);
-    for (size_t i = 0; status == TC_OK && an_table[i] != NULL; i++) {
-        const an_analysis *const a = an_table[i];
+        status = tc_guard_activate(driver_fault_exit, err);
+    for (size_t i = 0; status == TC_OK && an_analyses[i] != NULL; i++) {
+        const an_analysis *const a = an_analyses[i];
 
         char text[256];
         const char *const fault = an_params_fault(a->parameters, text, sizeof text);
 
         status = fault != NULL ? tc_fail(err, TC_INTERNAL, "%s: %s", a->name, fault)
-                               : an_selftest_cpu(a, 2, err);
+                               : an_selftest_run_cpu(a, 2, err);
         if (status == TC_OK)
             printf("%s: the CPU is right\n", a->name);
         if (status != TC_OK || request.kind == OCL_REQUEST_CPU || ocl_backend(a->name) == NULL)
@@ -388,7 +388,7 @@ static tc_status devices_verb(int argc, char **argv, tc_err *err)
 
     if (n_words > 0)
         return tc_fail(err, TC_USAGE, "devices: takes no arguments");
-    return_if_error(tc_guard_up(driver_fault_leave, err));
+    return_if_error(tc_guard_activate(driver_fault_exit, err));
     return ocl_list_devices(stdout, err);
 }
 
@@ -439,14 +439,14 @@ int main(int argc, char **argv)
                                      { "devices", devices_verb, NULL },
                                      { "selftest", selftest_verb, NULL },
                                      { .name = NULL } };
-    const tc_program program = { "texcell",    usage,           verbs,
-                                 wu_libraries, run_client_task, bw_in_slot() };
+    const tc_program program = { "texcell",           usage,           verbs,
+                                 wu_library_versions, run_client_task, bw_in_slot() };
     tc_err err = { "" };
 
     /* A shared library that was linked with -ffast-math (Debian's BOINC library) makes the
      * processor flush denormals to zero. This resets that, before threads inherit it. */
     fesetenv(FE_DFL_ENV);
     if (driver_fault_init(argv, &err) != TC_OK)
-        return tc_report(program.name, TC_NO_MEMORY, &err);
+        return tc_report_failure(program.name, TC_NO_MEMORY, &err);
     tc_guard_exit(tc_main(&program, argc, argv));
 }

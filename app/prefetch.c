@@ -10,7 +10,7 @@ void prefetch_init(prefetch *a, const wu_job *job)
 {
     *a = (prefetch){ .job = job };
     tc_background_init(&a->background, job->threads > 1);
-    a->poll = (tc_poll){ tc_background_ask, &a->background };
+    a->poll = (tc_poll){ tc_background_wait_allowed, &a->background };
     pthread_mutex_init(&a->lock, NULL);
     tc_condition_init(&a->end);
 }
@@ -35,7 +35,7 @@ void prefetch_begin(prefetch *a, size_t item)
         return;
     a->item = item;
     a->has_ended = false;
-    a->has_thread = os_thread(&a->thread, decode_item, a);
+    a->has_thread = os_create_thread(&a->thread, decode_item, a);
 }
 
 /* Waits until the background thread has ended, if there is one. */
@@ -63,10 +63,10 @@ static tc_status wait_until_decoded(prefetch *a, const tc_poll *poll, tc_err *er
 {
     tc_status status = TC_OK;
 
-    tc_background_allow(&a->background);
+    tc_background_allow_threads(&a->background);
     while (status == TC_OK && !prefetch_has_ended(a, AN_STEP_SECONDS))
-        status = tc_ask(poll, err);
-    tc_background_disallow(&a->background);
+        status = tc_call_poll(poll, err);
+    tc_background_disallow_threads(&a->background);
     return status;
 }
 
@@ -85,9 +85,9 @@ tc_status prefetch_take(prefetch *a, size_t item, const tc_poll *poll, wu_pixels
     return a->status == TC_OK ? TC_OK : wu_item_load(a->job, item, out, err);
 }
 
-void prefetch_end(prefetch *a)
+void prefetch_destroy(prefetch *a)
 {
-    tc_background_stop(&a->background);
+    tc_background_stop_threads(&a->background);
     join_thread(a);
     wu_pixels_free(&a->pixels);
     tc_background_destroy(&a->background);

@@ -32,7 +32,7 @@ typedef struct prefetch {
  */
 void prefetch_init(prefetch *a, const wu_job *job);
 /* Stops the thread and frees its results. */
-void prefetch_end(prefetch *a);
+void prefetch_destroy(prefetch *a);
 /* Starts to decode an item. Does nothing if there is no item with this index, while an item is
  * being decoded, or while prefetch_take has not taken a decoded item. prefetch_take reports errors.
  */

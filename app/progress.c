@@ -135,7 +135,7 @@ void progress_print(const progress *p, const char *what, const char *detail)
 {
     progress_clear(p);
     fprintf(stderr, "texcell: %s: ", what);
-    tc_put_plain(detail, stderr);
+    tc_print_printable(detail, stderr);
     fputc('\n', stderr);
 }
 
@@ -150,7 +150,7 @@ void progress_note(const progress *p, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "texcell: %s\n", tc_plain(text));
+    fprintf(stderr, "texcell: %s\n", tc_make_printable(text));
 }
 
 void progress_note_item(progress *p, const char *name, const char *text)

@@ -29,9 +29,9 @@ static double increase(double *reported, double share)
  * accurate to a factor of two. */
 static double cpu_seconds(const run_options *o, const job_files *files, const cost_model *w)
 {
-    const size_t done = (size_t)files->mark.item;
+    const size_t done = (size_t)files->position.item;
 
-    return (cost_total(w, done, spool_to_write(files->spool)) - cost_before(w, done)) /
+    return (cost_total(w, done, spool_writing_cost(files->spool)) - cost_before(w, done)) /
            (AN_CORE_SPEED * o->threads);
 }
 
@@ -77,17 +77,17 @@ static tc_status open_device(const run_options *o, const an_unit *unit, const jo
                        unit->analysis->name);
     /* From here on a crash or hang of the driver calls driver_fault, and requests of the client are
      * polled even while the main thread is inside a call of the driver. */
-    status = tc_guard_up(o->driver_fault, err);
-    tc_guard_listen(bw_listen, files->background, o->launch_ms);
+    status = tc_guard_activate(o->driver_fault, err);
+    tc_guard_set_poll(bw_poll_from_thread, files->background, o->launch_ms);
     if (status == TC_OK)
-        status = ocl_device_find(&o->request, &d->open, err);
+        status = ocl_device_find(&o->request, &d->opened, err);
     if (status == TC_OK) {
-        d->open->cache_folder = o->kernels;
-        d->open->background = files->background;
-        status = ocl_check_device(unit->analysis, unit, d->open, &files->poll, err);
+        d->opened->cache_folder = o->kernel_folder;
+        d->opened->background = files->background;
+        status = ocl_check_device(unit->analysis, unit, d->opened, &files->poll, err);
         if (status == TC_DEVICE && may_use_cpu)
             progress_note(p, "using the CPU: %s", err->message);
-        d->open->share = o->gpu_share;
+        d->opened->share = o->gpu_share;
     }
     if (status != TC_OK)
         job_device_release(d);
@@ -99,14 +99,15 @@ static tc_status open_device(const run_options *o, const an_unit *unit, const jo
 static void print_duration(const an_unit *unit, double seconds, unsigned threads, progress *p)
 {
     const bool is_long = seconds >= 60;
-    char text[TC_DURATION];
+    char text[TC_DURATION_SIZE];
 
     if (bw_has_client() || !(p->terminal || is_long))
         return;
-    tc_duration(seconds, text);
+    tc_format_duration(seconds, text);
     progress_note(p, "%s on %u thread%s%s%s", text, threads, threads == 1 ? "" : "s",
-                  is_long && unit->analysis->shorter != NULL ? ". To shorten it: " : "",
-                  is_long && unit->analysis->shorter != NULL ? unit->analysis->shorter : "");
+                  is_long && unit->analysis->shorten_advice != NULL ? ". To shorten it: " : "",
+                  is_long && unit->analysis->shorten_advice != NULL ? unit->analysis->shorten_advice
+                                                                    : "");
 }
 
 /* Processes all items that are not done yet. Sets *done to the fraction of the job that was
@@ -117,19 +118,19 @@ static tc_status run_items(const run_options *o, const an_unit *unit, job_device
     const size_t n = unit->job->n_items;
     cost_model w;
     view v = { .next = 0 }; /* the state of the picture for the screensaver */
-    tc_status status = cost_model_make(unit, device->open != NULL, &w, err);
+    tc_status status = cost_model_make(unit, device->opened != NULL, &w, err);
 
-    if (status == TC_OK && device->open == NULL)
+    if (status == TC_OK && device->opened == NULL)
         print_duration(unit, cpu_seconds(o, files, &w), o->threads, p);
-    for (size_t i = (size_t)files->mark.item; status == TC_OK && i < n; i++) {
-        const double all = cost_total(&w, i, spool_to_write(files->spool));
+    for (size_t i = (size_t)files->position.item; status == TC_OK && i < n; i++) {
+        const double all = cost_total(&w, i, spool_writing_cost(files->spool));
         const double from = increase(done, cost_before(&w, i) / all),
                      to = increase(done, cost_before(&w, i + 1) / all);
         item_times times = { 0, 0 };
         const item_work work = { .unit = unit,
                                  .index = i,
-                                 .from = from,
-                                 .to = to,
+                                 .fraction_before = from,
+                                 .fraction_after = to,
                                  .speed = w.speed,
                                  .times = &times,
                                  .threads = o->threads,
@@ -139,26 +140,26 @@ static tc_status run_items(const run_options *o, const an_unit *unit, job_device
                                  .prefetch = next,
                                  .files = files,
                                  .progress = p,
-                                 .view = o->watched ? &v : NULL };
+                                 .view = o->writes_view ? &v : NULL };
 
-        files->mark.item = i;
+        files->position.item = i;
         /* files->state is not NULL if the job resumes from a checkpoint within this item. */
         files->item_saved = files->state != NULL;
-        status = item_do(&work, err);
-        if (device->open == NULL)
+        status = item_process(&work, err);
+        if (device->opened == NULL)
             cost_use_cpu(&w);
         else if (status == TC_OK && times.chunks > 0)
-            cost_learn(&w, i, &times);
+            cost_add_times(&w, i, &times);
         free(files->state); /* a checkpoint's state that was not used */
         files->state = NULL;
         if (status == TC_OK && i + 1 < n)
-            item_save_between(&work);
+            item_checkpoint_between(&work);
     }
     /* Before the result file is written, all items are done, and the SHA-256 of the work unit,
      * which write_result computes first. */
     if (status == TC_OK)
-        increase(done, (cost_before(&w, n) + w.identifying) /
-                           cost_total(&w, n, spool_to_write(files->spool)));
+        increase(done, (cost_before(&w, n) + w.sha256_cost) /
+                           cost_total(&w, n, spool_writing_cost(files->spool)));
     cost_model_free(&w);
     return status;
 }
@@ -194,10 +195,11 @@ static tc_status write_result(const char *path, const an_unit *unit, spool *s, w
 
     if (parameters == NULL)
         return tc_no_memory(err, "the parameters");
-    if (unit->analysis->constants != NULL)
-        return_if_error(unit->analysis->constants(unit->params, &constants, err));
-    return_if_error(unit->analysis->expect(unit->params, &unit->job->items[0], &first_item, err));
-    return_if_error(wu_job_identify(unit->job, err));
+    if (unit->analysis->add_constants != NULL)
+        return_if_error(unit->analysis->add_constants(unit->params, &constants, err));
+    return_if_error(
+        unit->analysis->declare_arrays(unit->params, &unit->job->items[0], &first_item, err));
+    return_if_error(wu_job_compute_sha256(unit->job, err));
     return wu_result_write(path, unit->job, parameters, &constants, &first_item, &source, &written,
                            err);
 }
@@ -207,10 +209,11 @@ static void note_items(const an_unit *unit, progress *p)
 {
     char last[TC_ERR_MAX] = "", text[TC_ERR_MAX];
 
-    for (size_t i = 0; unit->analysis->note != NULL && i < unit->job->n_items; i++) {
+    for (size_t i = 0; unit->analysis->note_item != NULL && i < unit->job->n_items; i++) {
         const wu_item *const item = &unit->job->items[i];
 
-        if (!unit->analysis->note(unit->params, item, text, sizeof text) || strcmp(text, last) == 0)
+        if (!unit->analysis->note_item(unit->params, item, text, sizeof text) ||
+            strcmp(text, last) == 0)
             continue;
         progress_note_item(p, wu_item_title_of(item->name, item->source).text, text);
         memcpy(last, text, sizeof last);
@@ -223,7 +226,7 @@ static tc_status run_open_job(const run_options *o, const an_unit *unit, job_fil
                               progress *p, tc_err *err)
 {
     const size_t n_items = unit->job->n_items;
-    job_device device = { .open = NULL };
+    job_device device = { .opened = NULL };
     write_state w = { .p = p, .job = unit->job };
     prefetch next;
     tc_status status;
@@ -234,14 +237,14 @@ static tc_status run_open_job(const run_options *o, const an_unit *unit, job_fil
     prefetch_init(&next, unit->job);
     files->background = &next.background;
     if (status == TC_OK && o->request.kind != OCL_REQUEST_CPU)
-        prefetch_begin(&next, (size_t)files->mark.item);
+        prefetch_begin(&next, (size_t)files->position.item);
     if (status == TC_OK)
         status = open_device(o, unit, files, p, &device, err);
     if (status == TC_OK) {
-        const bool is_cpu = device.open != NULL && device.open->info.type & CL_DEVICE_TYPE_CPU;
-        char name[sizeof device.open->info.name + 32];
+        const bool is_cpu = device.opened != NULL && device.opened->info.type & CL_DEVICE_TYPE_CPU;
+        char name[sizeof device.opened->info.name + 32];
         snprintf(name, sizeof name, "%s%s",
-                 device.open == NULL ? "the CPU" : device.open->info.name,
+                 device.opened == NULL ? "the CPU" : device.opened->info.name,
                  is_cpu ? " (the CPU, by OpenCL: no GPU)" : "");
         progress_note(p, "%s: %zu item%s, %s on %s", o->input, n_items, n_items == 1 ? "" : "s",
                       unit->analysis->name, name);
@@ -253,15 +256,15 @@ static tc_status run_open_job(const run_options *o, const an_unit *unit, job_fil
     }
     job_device_release(&device);
     files->background = NULL;
-    prefetch_end(&next);
+    prefetch_destroy(&next);
     if (status != TC_OK) {
         /* Saves the finished items in a checkpoint, unless the checkpoint on disk contains them and
          * a state of the current item besides. */
-        if (files->mark.item > 0 && !files->item_saved)
+        if (files->position.item > 0 && !files->item_saved)
             job_files_save(files, NULL, 0, p);
         return status;
     }
-    files->mark.item = n_items;
+    files->position.item = n_items;
     do
         status = write_result(o->output, unit, files->spool, &w, err);
     while (job_files_try_again(files, &status, p, err));
@@ -281,8 +284,8 @@ static tc_status check_output(const run_options *o, tc_err *err)
 
     if (folder == NULL)
         return tc_no_memory(err, "a file name");
-    if (!os_folder_takes_files(folder))
-        return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", o->output,
+    if (!os_is_writable_folder(folder))
+        return tc_fail(err, tc_write_error_status(errno), "%s: cannot write: %s", o->output,
                        strerror(errno));
     if (stat(o->output, &info) == 0 && S_ISDIR(info.st_mode))
         return tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(EISDIR));
@@ -291,8 +294,8 @@ static tc_status check_output(const run_options *o, tc_err *err)
     return TC_OK;
 }
 
-/* With o->keeps_others, checks that a file which exists at the result's path may be replaced: it
- * must be empty, or a result of the same work unit. */
+/* With o->refuses_to_replace, checks that a file which exists at the result's path may be replaced:
+ * it must be empty, or a result of the same work unit. */
 static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err *err)
 {
     wu_npz_reader *npz = NULL;
@@ -300,7 +303,7 @@ static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err 
     const char *crc = "";
     json_int_t size = -1;
 
-    if (!o->keeps_others || stat(o->output, &info) != 0 || info.st_size == 0)
+    if (!o->refuses_to_replace || stat(o->output, &info) != 0 || info.st_size == 0)
         return TC_OK;
     const tc_status status = wu_npz_open(o->output, NULL, &npz, err);
     if (status != TC_OK && status != TC_BAD_INPUT)
@@ -330,17 +333,17 @@ static tc_status open_outputs(const run_options *o, const an_unit *unit, job_fil
     return status == TC_OK ? job_files_open(files, o->checkpoint, o->spool, unit, err) : status;
 }
 
-/* The `ask` function of the job's tc_poll: polls the BOINC client for requests to suspend or stop.
+/* The callback of the job's tc_poll: polls the BOINC client for requests to suspend or stop.
  * While the task is suspended, the program sleeps in bw_poll. */
 static tc_status ask_client(void *user, tc_err *err)
 {
     job_files *const files = user;
 
-    tc_guard_asked(); /* so the guard's thread need not poll the client */
-    tc_background_pause(files->background);
+    tc_guard_record_poll(); /* so the guard's thread need not poll the client */
+    tc_background_pause_threads(files->background);
     const bw_request answer = bw_poll();
-    tc_background_resume(files->background);
-    return answer == BW_GO_ON ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_why());
+    tc_background_resume_threads(files->background);
+    return answer == BW_CONTINUE ? TC_OK : tc_fail(err, TC_TRY_LATER, "%s", bw_request_reason());
 }
 
 /* Whether a picture of the current item is damaged although the work unit's file has not changed
@@ -352,10 +355,10 @@ static bool stays_damaged(const an_unit *unit, const job_files *files)
     wu_job *again = NULL;
     wu_pixels pixels = { .nx = 0 };
     const bool damaged =
-        files->mark.item < job->n_items &&
+        files->position.item < job->n_items &&
         wu_job_read_polled(job->path, &files->poll, &again, NULL) == TC_OK &&
         again->file_crc == job->file_crc && again->file_size == job->file_size &&
-        wu_item_load(again, (size_t)files->mark.item, &pixels, NULL) == TC_BAD_INPUT;
+        wu_item_load(again, (size_t)files->position.item, &pixels, NULL) == TC_BAD_INPUT;
 
     wu_pixels_free(&pixels);
     wu_job_destroy(&again);
@@ -366,7 +369,8 @@ tc_status run_job(const run_options *options, tc_err *err)
 {
     assert(options->threads >= 1 && options->gpu_share > 0 && options->gpu_share <= 1);
     progress p = progress_begin(options->quiet, bw_has_client());
-    job_files files = { .poll = { ask_client, &files }, .keeps_others = options->keeps_others };
+    job_files files = { .poll = { ask_client, &files },
+                        .refuses_to_replace = options->refuses_to_replace };
     an_unit unit;
     tc_status status = an_unit_read_polled(options->input, &files.poll, &unit, err);
 
@@ -376,8 +380,9 @@ tc_status run_job(const run_options *options, tc_err *err)
         while (job_files_try_again(&files, &status, &p, err));
     if (status == TC_OK) {
         unit.job->threads = options->threads;
-        if (options->runs != NULL)
-            spool_keep_runs(files.spool, options->runs); /* also writes label pictures as runs */
+        if (options->label_runs_path != NULL)
+            spool_write_runs_to(files.spool,
+                                options->label_runs_path); /* also writes label pictures as runs */
         p.n_items = unit.job->n_items;
         status = run_open_job(options, &unit, &files, &p, err);
     }
@@ -388,7 +393,7 @@ tc_status run_job(const run_options *options, tc_err *err)
 
     if (status == TC_OK)
         keep = bw_has_client();
-    else if (status == TC_BAD_INPUT && (files.mark.item > 0 || files.item_saved))
+    else if (status == TC_BAD_INPUT && (files.position.item > 0 || files.item_saved))
         keep = bw_has_client() || !stays_damaged(&unit, &files);
     job_files_close(&files, keep);
     an_unit_free(&unit);

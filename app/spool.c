@@ -31,7 +31,7 @@ struct spool {
     int fd;
     uint64_t size;          /* bytes of all records */
     uint32_t crc;           /* CRC-32 of those bytes */
-    double work_to_write;   /* estimated time for writing the result, see spool_to_write */
+    double work_to_write;   /* estimated time for writing the result, see spool_writing_cost */
     size_t items, capacity; /* used and allocated elements of tails */
     uint64_t *tails;        /* [items] the offset of each record's record_tail */
 };
@@ -107,7 +107,7 @@ void spool_close(spool **at)
     free(s);
 }
 
-void spool_keep_runs(spool *s, const char *path)
+void spool_write_runs_to(spool *s, const char *path)
 {
     assert(s->runs == NULL);
     s->runs = wu_run_writer_open(path);
@@ -158,7 +158,7 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
 
         good = read_at(s, at, block, n);
         file_crc = good ? tc_crc32(file_crc, block, n) : file_crc;
-        return_if_error(tc_ask(s->poll, err));
+        return_if_error(tc_call_poll(s->poll, err));
     }
     return good && file_crc == crc
                ? TC_OK
@@ -244,7 +244,7 @@ static bool next_array(record_reader *h)
     /* An array that is not compressed has all its bytes in the record, so a corrupt head cannot
      * make the program allocate more than that. */
     return ok && wu_dtype_size(info->dtype, info->width) > 0 &&
-           (a->compressed != 0) == (a->kind == WU_OWN) &&
+           (a->compressed != 0) == (a->kind == WU_PER_ITEM) &&
            (a->compressed != 0 || a->bytes == h->plain);
 }
 
@@ -265,27 +265,28 @@ static tc_status cannot_be_read(const spool *s, tc_err *err)
 
 /* Passes the data of the current array to `take`, piece by piece. Returns TC_IO if the data cannot
  * be read or their CRC is wrong. */
-static tc_status read_data(const spool *s, const record_reader *h, wu_take take, void *user,
+static tc_status read_data(const spool *s, const record_reader *h, wu_receive_fn take, void *user,
                            tc_err *err)
 {
-    TC_AUTOFREE unsigned char *const block = malloc(TC_BLOCK);
+    TC_AUTOFREE unsigned char *const block = malloc(TC_POLL_BLOCK);
     uint32_t crc = 0;
 
     if (block == NULL)
         return tc_no_memory(err, "the spool");
-    for (uint64_t at = 0; at < h->head.bytes; at += TC_BLOCK) {
-        const size_t n = h->head.bytes - at < TC_BLOCK ? (size_t)(h->head.bytes - at) : TC_BLOCK;
+    for (uint64_t at = 0; at < h->head.bytes; at += TC_POLL_BLOCK) {
+        const size_t n =
+            h->head.bytes - at < TC_POLL_BLOCK ? (size_t)(h->head.bytes - at) : TC_POLL_BLOCK;
 
         if (!read_at(s, h->data + at, block, n))
             return cannot_be_read(s, err);
         crc = tc_crc32(crc, block, n);
-        return_if_error(tc_ask(s->poll, err));
+        return_if_error(tc_call_poll(s->poll, err));
         return_if_error(take(user, block, n, err));
     }
     return crc == h->head.crc ? TC_OK : cannot_be_read(s, err);
 }
 
-/* A wu_take that copies the data to *user, and advances that pointer. */
+/* A wu_receive_fn that copies the data to *user, and advances that pointer. */
 static tc_status copy_to(void *user, const void *data, size_t n, tc_err *err)
 {
     unsigned char **const to = user;
@@ -340,7 +341,7 @@ tc_status spool_read(void *user, size_t index, const char *only, wu_output *outp
     return status;
 }
 
-tc_status spool_copy(void *user, size_t index, const char *array, wu_take take, void *taker,
+tc_status spool_copy(void *user, size_t index, const char *array, wu_receive_fn take, void *taker,
                      tc_err *err)
 {
     const spool *const s = user;
@@ -367,10 +368,10 @@ static tc_status add_record(spool *s, uint64_t at, tc_err *err)
     return TC_OK;
 }
 
-/* The estimated time for writing an array into the result, in the unit of spool_to_write. */
+/* The estimated time for writing an array into the result, in the unit of spool_writing_cost. */
 static double work_to_write(const array_head *a)
 {
-    return (double)a->bytes / (a->compressed != 0 ? WU_COPIED : 1);
+    return (double)a->bytes / (a->compressed != 0 ? WU_COPY_SPEEDUP : 1);
 }
 
 /* Fills s->tails with the records in the file's first `size` bytes, which must be `items` in
@@ -406,7 +407,7 @@ static void clear_records(spool *s)
     s->work_to_write = 0;
 }
 
-tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err)
+tc_status spool_truncate(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_err *err)
 {
     tc_status status = check_crc(s, size, crc, err);
 
@@ -421,12 +422,12 @@ tc_status spool_keep(spool *s, uint64_t size, uint32_t crc, uint64_t items, tc_e
     s->crc = status == TC_OK ? crc : 0;
     empty_window(s);
     if (ftruncate(s->fd, (off_t)s->size) != 0)
-        return tc_fail(err, tc_write_fault(errno), "%s: cannot be written: %s", s->path,
+        return tc_fail(err, tc_write_error_status(errno), "%s: cannot be written: %s", s->path,
                        strerror(errno));
     return status;
 }
 
-double spool_to_write(const spool *s)
+double spool_writing_cost(const spool *s)
 {
     return s->work_to_write;
 }
@@ -459,7 +460,7 @@ static tc_status write_now(const record_writer *r, uint64_t at, const void *data
     empty_window(r->s);
     return tc_write_at(r->s->fd, at, data, n)
                ? TC_OK
-               : tc_fail(err, tc_write_fault(errno), "%s: cannot be written: %s", r->s->path,
+               : tc_fail(err, tc_write_error_status(errno), "%s: cannot be written: %s", r->s->path,
                          strerror(errno));
 }
 
@@ -472,7 +473,7 @@ static tc_status write_pending(record_writer *r, tc_err *err)
     return write_now(r, r->at - n, r->pending, n, err);
 }
 
-/* A wu_take that appends bytes to the record. Small pieces are collected in r->pending. */
+/* A wu_receive_fn that appends bytes to the record. Small pieces are collected in r->pending. */
 static tc_status write_piece(void *user, const void *data, size_t n, tc_err *err)
 {
     record_writer *const r = user;
@@ -502,11 +503,12 @@ static size_t data_bytes(const wu_array_info *info)
 /* Whether the array is a label picture whose runs are to be stored. */
 static bool is_picture_of_labels(const spool *s, const wu_out_array *a)
 {
-    return s->runs != NULL && a->kind == WU_OWN && a->info.dtype == WU_I32 && a->info.ndim == 2;
+    return s->runs != NULL && a->kind == WU_PER_ITEM && a->info.dtype == WU_I32 &&
+           a->info.ndim == 2;
 }
 
-/* Writes the array's data in blocks, compressed if it is a WU_OWN array. Calls the poll and reports
- * the progress after each block. */
+/* Writes the array's data in blocks, compressed if it is a WU_PER_ITEM array. Calls the poll and
+ * reports the progress after each block. */
 static tc_status write_data(record_writer *r, const wu_out_array *a, tc_err *err)
 {
     const unsigned char *const data = a->data;
@@ -518,11 +520,11 @@ static tc_status write_data(record_writer *r, const wu_out_array *a, tc_err *err
         if (labels)
             wu_run_writer_add(r->s->runs, (const uint32_t *)a->data + at / sizeof(uint32_t),
                               (end - at) / sizeof(uint32_t));
-        return_if_error(a->kind == WU_OWN
+        return_if_error(a->kind == WU_PER_ITEM
                             ? wu_compressor_write(r->compressor, data + at, end - at, err)
                             : write_piece(r, data + at, end - at, err));
         r->done += (double)(end - at);
-        return_if_error(tc_ask(r->poll, err));
+        return_if_error(tc_call_poll(r->poll, err));
         if (r->progress != NULL)
             r->progress->report(r->progress->user, r->done / r->all);
     }
@@ -541,7 +543,7 @@ static array_head head_of(const record_writer *r, const wu_out_array *a, uint64_
                         .crc = r->data_crc,
                         .bytes = r->at - begin };
 
-    if (a->kind == WU_OWN) {
+    if (a->kind == WU_PER_ITEM) {
         head.compressed = (uint8_t)(COMPRESSED | (compressed->deflated ? COMPRESSED_DEFLATED : 0) |
                                     (compressed->text ? COMPRESSED_TEXT : 0));
         head.plain_bytes = compressed->size;
@@ -559,10 +561,10 @@ static tc_status write_array(record_writer *r, const wu_out_array *a, array_head
     r->data_crc = 0;
     if (is_picture_of_labels(r->s, a))
         wu_run_writer_begin(r->s->runs);
-    if (a->kind == WU_OWN)
-        return_if_error(wu_npz_compress(r->compressor, r->s->path, &a->info, err));
+    if (a->kind == WU_PER_ITEM)
+        return_if_error(wu_npz_begin_compressing(r->compressor, r->s->path, &a->info, err));
     return_if_error(write_data(r, a, err));
-    if (a->kind == WU_OWN)
+    if (a->kind == WU_PER_ITEM)
         return_if_error(wu_compressor_end(r->compressor, &compressed, err));
     if (is_picture_of_labels(r->s, a))
         wu_run_writer_end(r->s->runs, compressed.crc);
@@ -621,7 +623,7 @@ tc_status spool_append(spool *s, const wu_output *output, unsigned threads, cons
 tc_status spool_sync(spool *s, uint64_t *size, uint32_t *crc, tc_err *err)
 {
     if (!os_sync(s->fd))
-        return tc_fail(err, tc_write_fault(errno), "%s: cannot be written: %s", s->path,
+        return tc_fail(err, tc_write_error_status(errno), "%s: cannot be written: %s", s->path,
                        strerror(errno));
     *size = s->size;
     *crc = s->crc;

@@ -21,7 +21,7 @@ enum {
     VIEW_SHARE = 200          /* at most 1 / VIEW_SHARE of the run time goes into pictures */
 };
 
-bool view_wanted(view *v)
+bool view_is_due(view *v)
 {
     struct stat info;
     const double now = tc_seconds();
@@ -53,7 +53,7 @@ static void reduce_picture(view_file *f, const an_analysis *analysis, const an_w
             for (uint32_t x = 0; x < f->nx; x++) {
                 const size_t at = slice + (size_t)y * interval * px->nx + (size_t)x * interval,
                              to = (size_t)y * f->nx + x;
-                const unsigned grey = wu_grey(px, at);
+                const unsigned grey = wu_grey_value(px, at);
 
                 lo = grey < lo ? grey : lo;
                 hi = grey > hi ? grey : hi;
@@ -75,7 +75,7 @@ static void copy_text(char *to, size_t size, const char *from)
 static void write_file(view_file *f)
 {
     const size_t from = offsetof(view_file, nx);
-    const int fd = os_open(VIEW_FILE, OS_OVER);
+    const int fd = os_open(VIEW_FILE, OS_OVERWRITE);
 
     if (fd < 0)
         return;

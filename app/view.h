@@ -39,11 +39,11 @@ typedef struct view_file {
 
 typedef struct view {
     double next;  /* the earliest time (tc_seconds) of the next picture */
-    double began; /* the time (tc_seconds) when the last view_wanted began */
+    double began; /* the time (tc_seconds) when the last view_is_due began */
 } view;
 
 /* Whether texcell_graphics is running and the next picture is due. */
-bool view_wanted(view *v);
+bool view_is_due(view *v);
 /* Writes the file. fraction: the fraction of the task that is done. item: the item's index. A
  * failure is ignored, as another picture follows. */
 void view_write(view *v, const an_analysis *analysis, const an_work *work, const void *state,

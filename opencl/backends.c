@@ -39,7 +39,7 @@ static bool restrict_device(ocl_device *device, const an_selftest *test)
     const size_t limit = device->group_limit;
 
     device->group_limit = 0;
-    if (limit >= OCL_GROUP_FLOOR && limit < info->max_group) {
+    if (limit >= OCL_MIN_GROUP && limit < info->max_group) {
         info->max_group = limit;
         return true;
     }
@@ -61,10 +61,10 @@ static tc_status run_selftests(const an_analysis *analysis, const an_unit *unit,
 
     device->kernels = an_unit_kernels(analysis, unit);
     for (size_t i = 0; status == TC_OK && tests[i].parameters != NULL; i++) {
-        if (!an_selftest_concerns(analysis, i, device->kernels))
+        if (!an_selftest_is_needed(analysis, i, device->kernels))
             continue;
         do
-            status = an_selftest_one(analysis, i, backend, device, 1, poll, err);
+            status = an_selftest_run_one(analysis, i, backend, device, 1, poll, err);
         while (status == TC_DEVICE && restrict_device(device, &tests[i]));
         /* The first test must fit the device. If a later test does not fit, items of a job that are
          * like this test do not fit either, and are computed on the CPU. */

@@ -1,6 +1,6 @@
 /*
- * The OpenCL backends of the analyses, by name. They are not in the table of analyses (an_table),
- * so that programs which only compute on the CPU are linked without OpenCL.
+ * The OpenCL backends of the analyses, by name. They are not in the table of analyses
+ * (an_analyses), so that programs which only compute on the CPU are linked without OpenCL.
  */
 #ifndef OCL_BACKENDS_H
 #define OCL_BACKENDS_H

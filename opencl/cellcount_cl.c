@@ -50,8 +50,8 @@ static bool has_preparing_stage(const cc_cl_worker *w, cc_stage s)
     case GROUND_SUMS:
     case GROUND_MEAN: return cc_has_step(p, CC_GROUND) && !cc_has_step(p, CC_EXTREME);
     case READ_VALUES:
-        return !finds_regions(w) || (w->params->min_contrast && cc_prepares(w->params));
-    default: return cc_has_step(p, CC_LOCALLY);
+        return !finds_regions(w) || (w->params->min_contrast && cc_has_preparation(w->params));
+    default: return cc_has_step(p, CC_LOCAL_MEAN);
     }
 }
 
@@ -94,7 +94,7 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
     if (s == TABLE || s == MEASURE)
         return makes_labels(w) && w->table_rows > 0;
     if (s == RELABEL)
-        return makes_labels(w) && cc_filters(p) && wants_labels(w);
+        return makes_labels(w) && cc_has_filters(p) && wants_labels(w);
     if (s <= PAINT)
         return makes_labels(w);
     if (s == READ_LABELS)
@@ -123,15 +123,15 @@ static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 {
     switch (s) {
     case BACKGROUND_TILES:
-    case TILES: return ocl_units(w->rows, CC_TILE);
+    case TILES: return ocl_unit_count(w->rows, CC_TILE);
     case BACKGROUND_ROWS:
-    case JOIN_ROWS: return ocl_units(w->rows, CC_TILE) - 1;
+    case JOIN_ROWS: return ocl_unit_count(w->rows, CC_TILE) - 1;
     case BORDER_ROOTS:
     case OUTSIDE: return 1;
-    case TABLE: return ocl_units(w->table_rows, w->group);
-    case MEASURE: return ocl_units(w->rows, CC_TILE);
+    case TABLE: return ocl_unit_count(w->table_rows, w->group);
+    case MEASURE: return ocl_unit_count(w->rows, CC_TILE);
     case COUNT:
-    case NUMBER: return ocl_units(strip_words(w), w->group * CC_PER_ITEM);
+    case NUMBER: return ocl_unit_count(strip_words(w), w->group * CC_WORDS_PER_ITEM);
     case DISTANCE_COLUMNS: return w->nx;
     default: return w->rows; /* rows of pixels */
     }
@@ -146,7 +146,8 @@ static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t f
 {
     const size_t row = (size_t)w->nx * sizeof *plane;
 
-    return ocl_get(&w->ocl, from, first * row, plane + (w->y0 + first) * w->nx, count * row, err);
+    return ocl_download(&w->ocl, from, first * row, plane + (w->y0 + first) * w->nx, count * row,
+                        err);
 }
 
 /* Does `count` units (stage_work) of the stage's work from w->done on, by one launch or by a copy
@@ -161,10 +162,10 @@ static tc_status run_part(cc_cl_worker *w, cc_state *state, uint64_t count, tc_e
     switch (w->stage) {
     case READ_VALUES:
         values = cc_host_prepared(w->host);
-        return ocl_get(&w->ocl, w->values, w->done * row,
-                       (char *)(values->u8 != NULL ? (void *)values->u8 : values->u16) +
-                           w->done * row,
-                       count * row, err);
+        return ocl_download(&w->ocl, w->values, w->done * row,
+                            (char *)(values->u8 != NULL ? (void *)values->u8 : values->u16) +
+                                w->done * row,
+                            count * row, err);
     case READ_LABELS: return read_rows(w, B_LABELS, state->plane, w->done, count, err);
     case READ_DISTANCES: return read_rows(w, B_DISTANCE, state->plane, w->done, count, err);
     case READ_ROOTS:
@@ -187,9 +188,10 @@ static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
     const uint32_t size = (uint32_t)1 << w->ocl.work->pixels->bits;
     uint32_t *const counts = malloc(size * sizeof *counts);
     uint64_t *const counts64 = malloc(size * sizeof *counts64);
-    tc_status status = counts == NULL || counts64 == NULL
-                           ? tc_no_memory(err, "the histogram")
-                           : ocl_get(&w->ocl, B_HISTOGRAM, 0, counts, size * sizeof *counts, err);
+    tc_status status =
+        counts == NULL || counts64 == NULL
+            ? tc_no_memory(err, "the histogram")
+            : ocl_download(&w->ocl, B_HISTOGRAM, 0, counts, size * sizeof *counts, err);
 
     if (status == TC_OK) {
         for (uint32_t v = 0; v < size; v++)
@@ -212,7 +214,7 @@ static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
     const ocl_device *const d = w->ocl.device;
     /* Row 0 is not used: labels begin with 1. */
     const uint64_t rows = (uint64_t)regions + 1, bytes = rows * CC_COLUMNS * sizeof(cl_uint);
-    const bool filters = cc_filters(w->params);
+    const bool filters = cc_has_filters(w->params);
     /* Kernels index the table's elements with 32 bits. */
     const bool fits = bytes <= UINT32_MAX && bytes <= d->info.max_alloc_bytes &&
                       bytes + rows * sizeof(cl_int) <= d->memory_limit - d->memory_used;
@@ -221,9 +223,9 @@ static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
     if (w->too_many || (!filters && rows > cc_table_rows(w->nx, w->ny)))
         return TC_OK;
     w->table_rows = (size_t)rows;
-    const ocl_need needs[] = { { B_TABLE, bytes, "cellcount", NULL },
-                               { B_FINAL, filters ? rows * sizeof(cl_int) : 0, "cellcount",
-                                 NULL } };
+    const ocl_buffer_need needs[] = { { B_TABLE, bytes, "cellcount", NULL },
+                                      { B_FINAL, filters ? rows * sizeof(cl_int) : 0, "cellcount",
+                                        NULL } };
     return ocl_make_buffers(&w->ocl, needs, 2, err);
 }
 
@@ -251,26 +253,27 @@ static tc_status end_measure(cc_cl_worker *w, cc_state *state, tc_err *err)
     uint32_t *const rows = malloc(w->table_rows * CC_COLUMNS * sizeof *rows);
     int32_t *const final_label = calloc(w->table_rows, sizeof *final_label);
     size_t label = 0;
-    tc_status status =
-        rows == NULL || final_label == NULL
-            ? tc_no_memory(err, "the regions")
-            : ocl_get(&w->ocl, B_TABLE, 0, rows, w->table_rows * CC_COLUMNS * sizeof *rows, err);
+    tc_status status = rows == NULL || final_label == NULL
+                           ? tc_no_memory(err, "the regions")
+                           : ocl_download(&w->ocl, B_TABLE, 0, rows,
+                                          w->table_rows * CC_COLUMNS * sizeof *rows, err);
 
     for (size_t i = 1, end; status == TC_OK && i < w->table_rows;
-         status = tc_ask(w->ocl.work->poll, err))
+         status = tc_call_poll(w->ocl.work->poll, err))
         for (end = tc_block_end(i, w->table_rows); i < end; i++) {
             const cc_region r = region_of(rows + i * CC_COLUMNS);
 
-            if (!cc_kept(w->params, r.area, cc_at_border(r.x0, r.y0, r.x1, r.y1, w->nx, w->ny) != 0,
-                         r.y1 - r.y0, r.x1 - r.x0))
+            if (!cc_passes_without_contrast(w->params, r.area,
+                                            cc_at_border(r.x0, r.y0, r.x1, r.y1, w->nx, w->ny) != 0,
+                                            r.y1 - r.y0, r.x1 - r.x0))
                 continue;
             final_label[i] = (int32_t)++label;
             if (label < room)
                 table[label] = r;
         }
-    if (status == TC_OK && cc_filters(w->params))
+    if (status == TC_OK && cc_has_filters(w->params))
         status =
-            ocl_put(&w->ocl, B_FINAL, 0, final_label, w->table_rows * sizeof *final_label, err);
+            ocl_upload(&w->ocl, B_FINAL, 0, final_label, w->table_rows * sizeof *final_label, err);
     if (status == TC_OK)
         state->regions = (uint32_t)label;
     w->has_table = status == TC_OK && label < room;
@@ -291,7 +294,7 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
     uint32_t before = 0;
     return_if_error(counts == NULL
                         ? tc_no_memory(err, "the cells")
-                        : ocl_get(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err));
+                        : ocl_download(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err));
 
     for (size_t i = 0; i < n; i++) {
         const uint32_t in_chunk = counts[i];
@@ -300,7 +303,7 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
         before += in_chunk;
     }
     state->regions = before;
-    return_if_error(ocl_put(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err));
+    return_if_error(ocl_upload(&w->ocl, B_COUNTS, 0, counts, n * sizeof *counts, err));
     return make_table(w, before, err);
 }
 
@@ -316,7 +319,7 @@ static tc_status end_roots(cc_cl_worker *w, tc_err *err)
         for (end = tc_block_end(i, n); i < end; i++)
             if (roots[i] >= 0)
                 roots[i] += base;
-        return_if_error(tc_ask(w->ocl.work->poll, err));
+        return_if_error(tc_call_poll(w->ocl.work->poll, err));
     }
     return TC_OK;
 }
@@ -326,8 +329,8 @@ static tc_status put_pixels(cc_cl_worker *w, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
 
-    return ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, 0), strip_pixels(w) * (px->bits / 8),
-                   err);
+    return ocl_upload(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, 0),
+                      strip_pixels(w) * (px->bits / 8), err);
 }
 
 /* Begins the strip whose first row is y0: copies the strip's mask to the device or, if the whole
@@ -344,8 +347,8 @@ static tc_status begin_strip(cc_cl_worker *w, uint32_t y0, tc_err *err)
         w->stage++;
     if (!in_strips(w))
         return put_pixels(w, err);
-    return ocl_put(&w->ocl, B_MASK, 0, (const char *)cc_host_bits(w->host) + y0 * row,
-                   w->rows * row, err);
+    return ocl_upload(&w->ocl, B_MASK, 0, (const char *)cc_host_bits(w->host) + y0 * row,
+                      w->rows * row, err);
 }
 
 /* After the device's last stage: if the labels are final, the item is done; otherwise the host
@@ -366,7 +369,7 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
                                    in_strips(w) ? w->strip_rows : 0, err));
     /* The plane holds the distances: the position from which an interrupted item can continue. */
     if (w->params->split && !w->params->min_contrast)
-        state->head.chunks_done = (uint64_t)CC_KEPT * cc_bands(w->nx, w->ny);
+        state->head.chunks_done = (uint64_t)CC_RESUME * cc_bands(w->nx, w->ny);
     return TC_OK;
 }
 
@@ -484,11 +487,11 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
     if (!any)
         return TC_OK;
-    return ocl_build(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err,
-                     "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s -DKERNELS=%d", w->group,
-                     is_16_bit ? "ushort" : "uchar", is_16_bit ? "ushort" : "uchar",
-                     is_16_bit ? "ulong" : "uint",
-                     (int)w->ocl.device->kernels & ~(CC_KERNELS_8 | CC_KERNELS_16));
+    return ocl_build_kernels(&w->ocl, &ocl_source_cellcount, false, names, STAGES, err,
+                             "-DGROUP=%zu -DPIXEL=%s -DPIXEL16=%s16 -DSUM=%s -DKERNELS=%d",
+                             w->group, is_16_bit ? "ushort" : "uchar",
+                             is_16_bit ? "ushort" : "uchar", is_16_bit ? "ulong" : "uint",
+                             (int)w->ocl.device->kernels & ~(CC_KERNELS_8 | CC_KERNELS_16));
 }
 
 /* The number of planes of grey values that the preparation needs besides B_PIXELS: B_STEPS and
@@ -496,7 +499,7 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
 static unsigned preparation_planes(const cc_params *p)
 {
     const int steps =
-        cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCALLY);
+        cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCAL_MEAN);
 
     return (unsigned)(steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME);
 }
@@ -558,7 +561,7 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
 
     for (int32_t dy = 0; opening && dy <= w->params->radius; dy++)
         disc[dy] = cc_disc_row(w->params->radius, dy);
-    const ocl_need needs[] = {
+    const ocl_buffer_need needs[] = {
         { B_PIXELS, pixels, "cellcount", NULL },
         { B_STEPS, planes > 0 ? pixels : 0, "cellcount", NULL },
         { B_STEPS + 1, planes > 1U + opening ? pixels : 0, "cellcount", NULL },
@@ -573,15 +576,17 @@ static tc_status make_buffers(cc_cl_worker *w, tc_err *err)
         { B_LABELS, n * word, "cellcount", NULL },
         { B_DISTANCE, split * n * word, "cellcount", NULL },
         { B_HISTOGRAM, has_stage(w, HISTOGRAM) ? grey_values * word : 0, "cellcount", NULL },
-        { B_COUNTS, has_stage(w, COUNT) ? ocl_units(n, w->group * CC_PER_ITEM) * word : 0,
+        { B_COUNTS,
+          has_stage(w, COUNT) ? ocl_unit_count(n, w->group * CC_WORDS_PER_ITEM) * word : 0,
           "cellcount", NULL },
         { B_BORDER, has_stage(w, FILL) ? 2 * ((uint64_t)w->nx + w->ny) * word : 0, "cellcount",
           NULL }
     };
     return_if_error(ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err));
 
-    return has_stage(w, HISTOGRAM) ? ocl_zero(w->ocl.device, &w->ocl.buffer[B_HISTOGRAM], err)
-                                   : TC_OK;
+    return has_stage(w, HISTOGRAM)
+               ? ocl_zero_buffer(w->ocl.device, &w->ocl.buffer[B_HISTOGRAM], err)
+               : TC_OK;
 }
 
 /* Sets the paces so that the first launch of each stage processes about 8192 pixels. A stage that
@@ -628,9 +633,9 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
     if (cc_has_step(w->params, CC_SMOOTH))
         w->gauss = an_gauss_make(w->params->smooth);
     choose_strips(w);
-    w->host_only = work->pixels->mask != NULL || cc_host_phase(w->host) >= CC_KEPT ||
+    w->host_only = work->pixels->mask != NULL || cc_host_phase(w->host) >= CC_RESUME ||
                    (w->params->split && in_strips(w)) ||
-                   !(finds_regions(w) || cc_prepares(w->params)) || faster_on_host(w);
+                   !(finds_regions(w) || cc_has_preparation(w->params)) || faster_on_host(w);
     if (w->host_only)
         return TC_OK;
     return_if_error(make_kernels(w, err));

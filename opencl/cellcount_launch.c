@@ -18,7 +18,7 @@ static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uin
 {
     const cc_params *const p = w->params;
     const uint32_t bits = w->ocl.work->pixels->bits, most = (uint32_t)(((uint64_t)1 << bits) - 1),
-                   middle = cc_middle(bits);
+                   middle = cc_middle_grey(bits);
     const int32_t radius = s >= LOCAL_SUMS ? p->window / 2 : p->radius,
                   ratio = s < LOCAL_SUMS && p->ratio;
     /* An opening by a disc takes the extreme within each pixel's disc (EXTREME), then the opposite
@@ -27,32 +27,34 @@ static tc_status launch_prepare(cc_cl_worker *w, cc_stage s, uint64_t first, uin
 
     switch (s) {
     case SMOOTH_X:
-        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, w->values), OCL_HELD(w, B_WEIGHTS),
-                      OCL_INT(w->gauss.radius), OCL_HELD(w, B_LINK), NX(w), OCL_INT(first));
+        return LAUNCH(w, s, w->nx, count, err, OCL_BUFFER_ARG(w, w->values),
+                      OCL_BUFFER_ARG(w, B_WEIGHTS), OCL_INT(w->gauss.radius),
+                      OCL_BUFFER_ARG(w, B_LINK), NX(w), OCL_INT(first));
     case SMOOTH_Y:
-        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_WEIGHTS),
-                      OCL_INT(w->gauss.radius), OCL_HELD(w, next_values(w)), NX(w), NY(w),
-                      OCL_INT(first));
+        return LAUNCH(w, s, w->nx, count, err, OCL_BUFFER_ARG(w, B_LINK),
+                      OCL_BUFFER_ARG(w, B_WEIGHTS), OCL_INT(w->gauss.radius),
+                      OCL_BUFFER_ARG(w, next_values(w)), NX(w), NY(w), OCL_INT(first));
     case EXTREME:
     case GROUND:
-        return LAUNCH(w, s, w->nx, ocl_units(count, CC_DISC_ROWS), err,
-                      OCL_HELD(w, ground ? B_EXTREME : w->values), OCL_HELD(w, w->values),
-                      OCL_HELD(w, ground ? next_values(w) : B_EXTREME), OCL_HELD(w, B_DISC),
-                      OCL_INT(radius), OCL_UINT(p->bright != ground ? most : 0), OCL_INT(ground),
-                      OCL_UINT(!p->bright ? most
-                               : ratio    ? middle
-                                          : 0),
-                      OCL_INT(ratio), NX(w), NY(w), OCL_INT(first), OCL_INT(first + count));
+        return LAUNCH(
+            w, s, w->nx, ocl_unit_count(count, CC_DISC_ROWS), err,
+            OCL_BUFFER_ARG(w, ground ? B_EXTREME : w->values), OCL_BUFFER_ARG(w, w->values),
+            OCL_BUFFER_ARG(w, ground ? next_values(w) : B_EXTREME), OCL_BUFFER_ARG(w, B_DISC),
+            OCL_INT(radius), OCL_UINT(p->bright != ground ? most : 0), OCL_INT(ground),
+            OCL_UINT(!p->bright ? most
+                     : ratio    ? middle
+                                : 0),
+            OCL_INT(ratio), NX(w), NY(w), OCL_INT(first), OCL_INT(first + count));
     case GROUND_SUMS:
     case LOCAL_SUMS:
-        return LAUNCH(w, s, w->nx, ocl_units(count, CC_STRETCH), err, OCL_HELD(w, w->values),
-                      OCL_HELD(w, B_LINK), OCL_INT(radius), OCL_INT(lines), NX(w), NY(w),
-                      OCL_INT(first), OCL_INT(first + count));
+        return LAUNCH(w, s, w->nx, ocl_unit_count(count, CC_COLUMN_PIXELS), err,
+                      OCL_BUFFER_ARG(w, w->values), OCL_BUFFER_ARG(w, B_LINK), OCL_INT(radius),
+                      OCL_INT(lines), NX(w), NY(w), OCL_INT(first), OCL_INT(first + count));
     default:
-        return LAUNCH(w, s, ocl_units(w->nx, CC_TILE), count, err, OCL_HELD(w, w->values),
-                      OCL_HELD(w, B_LINK), OCL_HELD(w, next_values(w)), OCL_INT(radius),
-                      OCL_INT(lines), OCL_UINT(middle), OCL_INT(ratio), NX(w), NY(w),
-                      OCL_INT(first));
+        return LAUNCH(w, s, ocl_unit_count(w->nx, CC_TILE), count, err,
+                      OCL_BUFFER_ARG(w, w->values), OCL_BUFFER_ARG(w, B_LINK),
+                      OCL_BUFFER_ARG(w, next_values(w)), OCL_INT(radius), OCL_INT(lines),
+                      OCL_UINT(middle), OCL_INT(ratio), NX(w), NY(w), OCL_INT(first));
     }
 }
 
@@ -67,19 +69,20 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
     switch (s) {
     case BACKGROUND_TILES:
     case TILES:
-        return LAUNCH(w, s, (size_t)w->stride * CC_TILE, count, err, OCL_HELD(w, B_MASK),
-                      OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w),
-                      OCL_INT(first_tile), OCL_INT(kind), OCL_INT(eight_connected(w, s)));
+        return LAUNCH(w, s, (size_t)w->stride * CC_TILE, count, err, OCL_BUFFER_ARG(w, B_MASK),
+                      OCL_BUFFER_ARG(w, B_LINK), OCL_BUFFER_ARG(w, B_ROOTS), NX(w), NY(w),
+                      STRIDE(w), OCL_INT(first_tile), OCL_INT(kind),
+                      OCL_INT(eight_connected(w, s)));
     case BACKGROUND_ROWS:
     case JOIN_ROWS:
-        return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(first_tile),
+        return LAUNCH(w, s, w->nx, count, err, OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_LINK),
+                      OCL_BUFFER_ARG(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(first_tile),
                       OCL_INT(kind), OCL_INT(eight_connected(w, s)));
     default:
-        return LAUNCH(w, s, count * (ocl_units(w->nx, CC_TILE) - 1), 1, err, OCL_HELD(w, B_MASK),
-                      OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS), NX(w), NY(w), STRIDE(w),
-                      OCL_INT(first_tile), OCL_INT(first + count), OCL_INT(kind),
-                      OCL_INT(eight_connected(w, s)));
+        return LAUNCH(w, s, count * (ocl_unit_count(w->nx, CC_TILE) - 1), 1, err,
+                      OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_LINK),
+                      OCL_BUFFER_ARG(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(first_tile),
+                      OCL_INT(first + count), OCL_INT(kind), OCL_INT(eight_connected(w, s)));
     }
 }
 
@@ -91,13 +94,13 @@ static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
     const size_t border = 2 * ((size_t)w->nx + w->rows);
 
     if (s == BORDER_ROOTS)
-        return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, B_BORDER), NX(w), NY(w), STRIDE(w));
+        return LAUNCH(w, s, border, 1, err, OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_LINK),
+                      OCL_BUFFER_ARG(w, B_BORDER), NX(w), NY(w), STRIDE(w));
     if (s == OUTSIDE)
-        return LAUNCH(w, s, border, 1, err, OCL_HELD(w, B_BORDER), OCL_HELD(w, B_LINK),
+        return LAUNCH(w, s, border, 1, err, OCL_BUFFER_ARG(w, B_BORDER), OCL_BUFFER_ARG(w, B_LINK),
                       OCL_INT(border));
-    return LAUNCH(w, s, ocl_units(w->nx, 32), count, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_MASK),
-                  NX(w), NY(w), STRIDE(w), OCL_INT(first));
+    return LAUNCH(w, s, ocl_unit_count(w->nx, 32), count, err, OCL_BUFFER_ARG(w, B_LINK),
+                  OCL_BUFFER_ARG(w, B_MASK), NX(w), NY(w), STRIDE(w), OCL_INT(first));
 }
 
 /* Launches the distance transform along rows or columns. B_LINK holds the parabolas. */
@@ -105,12 +108,13 @@ static tc_status launch_distance(cc_cl_worker *w, cc_stage s, uint64_t first, ui
                                  tc_err *err)
 {
     if (s == DISTANCE_ROWS)
-        return LAUNCH(w, s, w->group, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LABELS), NX(w),
-                      STRIDE(w), OCL_UINT(first),
-                      OCL_LOCAL(ocl_units(w->nx, 32) * sizeof(cl_uint)));
-    return LAUNCH(w, s, count, ocl_units(w->rows, CC_STRETCH), err, OCL_HELD(w, B_LABELS),
-                  OCL_HELD(w, B_LINK), OCL_HELD(w, B_DISTANCE), OCL_UINT(first),
-                  OCL_UINT(first + count), NX(w), NY(w));
+        return LAUNCH(w, s, w->group, count, err, OCL_BUFFER_ARG(w, B_MASK),
+                      OCL_BUFFER_ARG(w, B_LABELS), NX(w), STRIDE(w), OCL_UINT(first),
+                      OCL_LOCAL(ocl_unit_count(w->nx, 32) * sizeof(cl_uint)));
+    return LAUNCH(w, s, count, ocl_unit_count(w->rows, CC_COLUMN_PIXELS), err,
+                  OCL_BUFFER_ARG(w, B_LABELS), OCL_BUFFER_ARG(w, B_LINK),
+                  OCL_BUFFER_ARG(w, B_DISTANCE), OCL_UINT(first), OCL_UINT(first + count), NX(w),
+                  NY(w));
 }
 
 /* Launches the stage TABLE, which clears the table of regions, or MEASURE. For TABLE, first and
@@ -123,10 +127,10 @@ static tc_status launch_table(cc_cl_worker *w, cc_stage s, uint64_t first, uint6
         ocl_grid grid = ocl_grid_of(w->group, count * w->group, 1, 1);
 
         grid.start[0] = first * w->group;
-        return OCL_QUEUE(w, TABLE, grid, err, OCL_HELD(w, B_TABLE), OCL_UINT(w->table_rows));
+        return OCL_QUEUE(w, TABLE, grid, err, OCL_BUFFER_ARG(w, B_TABLE), OCL_UINT(w->table_rows));
     }
-    return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_LABELS), OCL_HELD(w, B_PIXELS),
-                  OCL_HELD(w, B_TABLE), NX(w), OCL_INT(first * CC_TILE), NY(w));
+    return LAUNCH(w, s, w->nx, count, err, OCL_BUFFER_ARG(w, B_LABELS), OCL_BUFFER_ARG(w, B_PIXELS),
+                  OCL_BUFFER_ARG(w, B_TABLE), NX(w), OCL_INT(first * CC_TILE), NY(w));
 }
 
 /* Launches a stage whose kernel addresses pixels by (x, y). */
@@ -134,16 +138,17 @@ static tc_status launch_rows(cc_cl_worker *w, cc_stage s, uint64_t first, uint64
                              tc_err *err)
 {
     if (s == MASK)
-        return LAUNCH(w, s, 2 * (size_t)w->stride, count, err, OCL_HELD(w, w->values),
-                      OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_INT(first), OCL_UINT(w->threshold),
-                      OCL_INT(w->params->bright));
+        return LAUNCH(w, s, 2 * (size_t)w->stride, count, err, OCL_BUFFER_ARG(w, w->values),
+                      OCL_BUFFER_ARG(w, B_MASK), NX(w), STRIDE(w), OCL_INT(first),
+                      OCL_UINT(w->threshold), OCL_INT(w->params->bright));
     if (s == PAINT)
-        return LAUNCH(w, s, ocl_units(w->nx, 2), ocl_units(count, CC_PAINT_ROWS), err,
-                      OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOTS),
-                      OCL_HELD(w, B_RANKS), OCL_HELD(w, B_LABELS), NX(w), STRIDE(w), OCL_INT(first),
+        return LAUNCH(w, s, ocl_unit_count(w->nx, 2), ocl_unit_count(count, CC_PAINT_ROWS), err,
+                      OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_LINK),
+                      OCL_BUFFER_ARG(w, B_ROOTS), OCL_BUFFER_ARG(w, B_RANKS),
+                      OCL_BUFFER_ARG(w, B_LABELS), NX(w), STRIDE(w), OCL_INT(first),
                       OCL_INT(first + count));
-    return LAUNCH(w, s, w->nx, count, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_LINK),
-                  OCL_HELD(w, B_LABELS), NX(w), NY(w), STRIDE(w), OCL_INT(first));
+    return LAUNCH(w, s, w->nx, count, err, OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_LINK),
+                  OCL_BUFFER_ARG(w, B_LABELS), NX(w), NY(w), STRIDE(w), OCL_INT(first));
 }
 
 /* Launches a stage whose kernel addresses pixels by their index y * nx + x. */
@@ -157,16 +162,16 @@ static tc_status launch_pixels(cc_cl_worker *w, cc_stage s, uint64_t first_row, 
     case HISTOGRAM:
         /* A work-item counts about 64 pixels, so that clearing and adding up the histogram that
          * each work-group has in local memory takes little of the time. */
-        return LAUNCH(w, s, n / 64 + 1, 1, err, OCL_HELD(w, w->values), OCL_HELD(w, B_HISTOGRAM),
-                      OCL_UINT(first), OCL_UINT(end));
+        return LAUNCH(w, s, n / 64 + 1, 1, err, OCL_BUFFER_ARG(w, w->values),
+                      OCL_BUFFER_ARG(w, B_HISTOGRAM), OCL_UINT(first), OCL_UINT(end));
     case RELABEL:
-        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_FINAL), OCL_HELD(w, B_LABELS), OCL_UINT(first),
-                      OCL_UINT(end));
+        return LAUNCH(w, s, n, 1, err, OCL_BUFFER_ARG(w, B_FINAL), OCL_BUFFER_ARG(w, B_LABELS),
+                      OCL_UINT(first), OCL_UINT(end));
     case MAXIMA:
-        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_LABELS), OCL_HELD(w, B_LINK), OCL_UINT(first),
-                      OCL_UINT(end));
+        return LAUNCH(w, s, n, 1, err, OCL_BUFFER_ARG(w, B_LABELS), OCL_BUFFER_ARG(w, B_LINK),
+                      OCL_UINT(first), OCL_UINT(end));
     default:
-        return LAUNCH(w, s, n, 1, err, OCL_HELD(w, B_DISTANCE), OCL_HELD(w, B_LABELS),
+        return LAUNCH(w, s, n, 1, err, OCL_BUFFER_ARG(w, B_DISTANCE), OCL_BUFFER_ARG(w, B_LABELS),
                       OCL_UINT(first), OCL_UINT(end), NX(w), NY(w),
                       OCL_INT(w->params->eight_connected ? 8 : 4));
     }
@@ -187,11 +192,11 @@ tc_status cc_launch(cc_cl_worker *w, uint64_t first, uint64_t count, tc_err *err
     case OUTSIDE:
     case FILL: return launch_holes(w, w->stage, first, count, err);
     case COUNT:
-        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_HELD(w, B_ROOTS),
-                      OCL_HELD(w, B_COUNTS), OCL_UINT(first), OCL_UINT(strip_words(w)));
+        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_BUFFER_ARG(w, B_ROOTS),
+                      OCL_BUFFER_ARG(w, B_COUNTS), OCL_UINT(first), OCL_UINT(strip_words(w)));
     case NUMBER:
-        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_HELD(w, B_ROOTS),
-                      OCL_HELD(w, B_RANKS), OCL_HELD(w, B_COUNTS), OCL_UINT(first),
+        return LAUNCH(w, w->stage, count * w->group, 1, err, OCL_BUFFER_ARG(w, B_ROOTS),
+                      OCL_BUFFER_ARG(w, B_RANKS), OCL_BUFFER_ARG(w, B_COUNTS), OCL_UINT(first),
                       OCL_UINT(strip_words(w)));
     case DISTANCE_ROWS:
     case DISTANCE_COLUMNS: return launch_distance(w, w->stage, first, count, err);

@@ -132,15 +132,15 @@ static void check_sizes(const ocl_api *api, ocl_info *info)
     info->doubles = double_fp != 0;
     if (info->max_group > along[0])
         info->max_group = along[0];
-    if (info->local_bytes < OCL_LOCAL_FLOOR)
+    if (info->local_bytes < OCL_MIN_LOCAL_BYTES)
         refuse_device(info, "it has %llu bytes of local memory, %d are needed",
-                      (unsigned long long)info->local_bytes, OCL_LOCAL_FLOOR);
-    if (along[1] < OCL_ROWS_FLOOR)
+                      (unsigned long long)info->local_bytes, OCL_MIN_LOCAL_BYTES);
+    if (along[1] < OCL_MIN_GROUP_ROWS)
         refuse_device(info, "its work-groups have %zu rows at most, %d are needed", along[1],
-                      OCL_ROWS_FLOOR);
-    if (info->max_group < OCL_GROUP_FLOOR)
+                      OCL_MIN_GROUP_ROWS);
+    if (info->max_group < OCL_MIN_GROUP)
         refuse_device(info, "its work-groups have %zu work-items at most, %d are needed",
-                      info->max_group, OCL_GROUP_FLOOR);
+                      info->max_group, OCL_MIN_GROUP);
 }
 
 /* Reads all properties of the device info->id into *info. */
@@ -234,7 +234,7 @@ static tc_status add_platform(const ocl_api *api, device_list *list, cl_platform
     return TC_OK;
 }
 
-tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_err *err)
+tc_status ocl_enumerate_devices(const ocl_api *api, ocl_info **list, size_t *count, tc_err *err)
 {
     cl_platform_id platforms[PLATFORMS_MAX];
     cl_uint platform_count = 0;
@@ -290,7 +290,7 @@ tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err)
     return TC_OK;
 }
 
-const char *ocl_doubles_lack(const ocl_info *info)
+const char *ocl_describe_no_doubles(const ocl_info *info)
 {
     return info->doubles_wrong ? "computes wrongly in" : "has no";
 }
@@ -425,7 +425,7 @@ static const char *canonical_type(const char *type)
     return strcmp(type, "Apple") == 0 ? "apple_gpu" : type;
 }
 
-/* Chooses the device that the BOINC client assigned; see ocl_choose. */
+/* Chooses the device that the BOINC client assigned; see ocl_choose_device. */
 static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_request *request,
                                  size_t *chosen, tc_err *err)
 {
@@ -453,8 +453,8 @@ static tc_status choose_assigned(const ocl_info *list, size_t count, const ocl_r
                    request->vendor, request->opencl_index, request->device_number);
 }
 
-tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *request, size_t *chosen,
-                     tc_err *err)
+tc_status ocl_choose_device(const ocl_info *list, size_t count, const ocl_request *request,
+                            size_t *chosen, tc_err *err)
 {
     switch (request->kind) {
     case OCL_REQUEST_AUTO:
@@ -516,10 +516,10 @@ tc_status ocl_device_find(const ocl_request *request, ocl_device **device, tc_er
         return TC_OK;
     if (request->kind == OCL_REQUEST_AUTO && ocl_has_no_gpu())
         return tc_fail(err, TC_DEVICE, "no usable OpenCL GPU (there is no device for one)");
-    return_if_error(ocl_load(&api, err));
-    tc_status status = ocl_enumerate(&api, &list, &count, err);
+    return_if_error(ocl_load_library(&api, err));
+    tc_status status = ocl_enumerate_devices(&api, &list, &count, err);
     if (status == TC_OK)
-        status = ocl_choose(list, count, request, &chosen, err);
+        status = ocl_choose_device(list, count, request, &chosen, err);
     if (status == TC_OK)
         status = ocl_device_open(&api, &list[chosen], device, err);
     free(list);

@@ -1,8 +1,9 @@
 /*
  * Lists the OpenCL devices, chooses one, and opens it.
  *
- * Each of the three steps can be tested by itself: list the devices (ocl_enumerate), choose one
- * (ocl_choose, a pure function), open it (ocl_device_open). ocl_device_find does all three.
+ * Each of the three steps can be tested by itself: list the devices (ocl_enumerate_devices), choose
+ * one (ocl_choose_device, a pure function), open it (ocl_device_open). ocl_device_find does all
+ * three.
  *
  * A failure of OpenCL is always TC_DEVICE, with a message that begins with the device's name: the
  * caller may then go on without a device.
@@ -18,9 +19,9 @@
 
 /* The least resources that a device must have; kernels rely on them. */
 enum {
-    OCL_LOCAL_FLOOR = 16 * 1024, /* bytes of local memory */
-    OCL_GROUP_FLOOR = 64,        /* work-items of a work-group */
-    OCL_ROWS_FLOOR = 8           /* work-items of a work-group along y */
+    OCL_MIN_LOCAL_BYTES = 16 * 1024, /* bytes of local memory */
+    OCL_MIN_GROUP = 64,              /* work-items of a work-group */
+    OCL_MIN_GROUP_ROWS = 8           /* work-items of a work-group along y */
 };
 
 /* A device's properties as the driver reports them. Strings are printable ASCII, trimmed, and
@@ -76,11 +77,11 @@ tc_status ocl_request_parse(const char *spec, ocl_request *request, tc_err *err)
  * *list: count entries, the caller frees it; NULL if there are none.
  * TC_DEVICE: OpenCL has no platform at all, or fails to list them.
  */
-tc_status ocl_enumerate(const ocl_api *api, ocl_info **list, size_t *count, tc_err *err);
+tc_status ocl_enumerate_devices(const ocl_api *api, ocl_info **list, size_t *count, tc_err *err);
 
 /* For messages about a device whose doubles is false: "has no" or "computes wrongly in", to be
  * followed by "double precision". */
-const char *ocl_doubles_lack(const ocl_info *info);
+const char *ocl_describe_no_doubles(const ocl_info *info);
 
 /* Chooses a device from the list, and sets *chosen to its index in the list. A pure function.
  *
@@ -94,8 +95,8 @@ const char *ocl_doubles_lack(const ocl_info *info);
  *
  * TC_DEVICE: no device suits, or the requested one cannot be used; the message says why.
  * TC_INTERNAL for OCL_REQUEST_CPU, which requests no device. */
-tc_status ocl_choose(const ocl_info *list, size_t count, const ocl_request *request, size_t *chosen,
-                     tc_err *err);
+tc_status ocl_choose_device(const ocl_info *list, size_t count, const ocl_request *request,
+                            size_t *chosen, tc_err *err);
 
 /* The most paces (work.h) of a worker whose growth is passed on to the worker of the next item. */
 enum { OCL_MOST_PACES = 32 };
@@ -146,7 +147,7 @@ typedef struct ocl_device {
     void (*free_staging)(struct ocl_device *device);
 } ocl_device;
 
-/* Opens a device of ocl_enumerate's list. *device: free with ocl_device_close. */
+/* Opens a device of ocl_enumerate_devices's list. *device: free with ocl_device_close. */
 tc_status ocl_device_open(const ocl_api *api, const ocl_info *info, ocl_device **device,
                           tc_err *err);
 

@@ -9,8 +9,8 @@ static void print_analyses(FILE *out, const ocl_info *info)
 {
     const char *separator = "     usable for ", *excluded = NULL;
 
-    for (size_t i = 0; an_table[i] != NULL; i++) {
-        const an_analysis *const a = an_table[i];
+    for (size_t i = 0; an_analyses[i] != NULL; i++) {
+        const an_analysis *const a = an_analyses[i];
 
         if (ocl_backend(a->name) == NULL)
             continue;
@@ -60,9 +60,9 @@ tc_status ocl_list_devices(FILE *out, tc_err *err)
     size_t count = 0;
     tc_err fault;
 
-    tc_status status = ocl_load(&api, &fault);
+    tc_status status = ocl_load_library(&api, &fault);
     if (status == TC_OK)
-        status = ocl_enumerate(&api, &list, &count, &fault);
+        status = ocl_enumerate_devices(&api, &list, &count, &fault);
     if (status == TC_DEVICE) {
         fprintf(out, "%s\n", fault.message);
     } else if (status != TC_OK) {

@@ -28,8 +28,9 @@
 extern const ocl_source ocl_source_glcm;
 
 _Static_assert(sizeof(glcm_work) % 8 == 0, "arrays of glcm_work have no holes");
-_Static_assert(GLCM_ROWS == 2 * GLCM_MAX_RADIUS + 1, "a lens has at most GLCM_ROWS rows");
-_Static_assert(GLCM_ALL == GLCM_FEATURES + GLCM_MORE,
+_Static_assert(GLCM_MAX_LENS_ROWS == 2 * GLCM_MAX_RADIUS + 1,
+               "a lens has at most GLCM_MAX_LENS_ROWS rows");
+_Static_assert(GLCM_ALL_FEATURES == GLCM_FEATURES + GLCM_MORE_FEATURES,
                "glcm_work.map has an element for each feature");
 
 enum {
@@ -260,28 +261,28 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
                    .px = work->pixels,
                    .slice = slice,
                    .quantiser = quantiser,
-                   .grey = os_zeroed(words * sizeof *l.grey),
-                   .roi = os_zeroed(2 * n),
+                   .grey = os_alloc_zeroed(words * sizeof *l.grey),
+                   .roi = os_alloc_zeroed(2 * n),
                    .rows = malloc((size_t)work->threads * w->g.nx) };
     an_pool *pool = NULL;
     tc_status status = l.grey == NULL || l.roi == NULL || l.rows == NULL || quantiser == NULL
                            ? tc_no_memory(err, "glcm")
                            : an_pool_create(work->threads, &pool, err);
 
-    for (size_t i = 0, end; status == TC_OK && i < words; status = tc_ask(work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < words; status = tc_call_poll(work->poll, err))
         for (end = tc_block_end(i, words); i < end; i++)
             l.grey[i] = GLCM_OUTSIDE;
     /* load_rows writes a row of the picture to pixels that are spread over a whole crop. So all
      * memory is touched here first, in blocks, and work->poll is called between them. */
     if (status == TC_OK)
-        status = tc_clear(l.roi, 2 * n, work->poll, err);
+        status = tc_clear_memory(l.roi, 2 * n, work->poll, err);
     if (status == TC_OK)
         status = an_pool_run_polled(pool, load_rows, &l, (size_t)w->g.ny / LOAD_ROWS + 1,
                                     work->poll, err);
     if (status == TC_OK)
-        status = ocl_put(&w->ocl, PLANES, 0, l.grey, words * sizeof *l.grey, err);
+        status = ocl_upload(&w->ocl, PLANES, 0, l.grey, words * sizeof *l.grey, err);
     if (status == TC_OK)
-        status = ocl_put(&w->ocl, ROI, 0, l.roi, 2 * n, err);
+        status = ocl_upload(&w->ocl, ROI, 0, l.roi, 2 * n, err);
     if (status == TC_OK)
         w->slice = slice;
     an_pool_destroy(&pool);
@@ -339,7 +340,7 @@ static void choose_groups(cl_worker *w)
     const size_t local =
         (size_t)(w->ocl.device->info.local_bytes < (48 << 10) ? w->ocl.device->info.local_bytes
                                                               : 48 << 10) -
-        2 * sizeof(cl_int) * GLCM_ROWS - 256;
+        2 * sizeof(cl_int) * GLCM_MAX_LENS_ROWS - 256;
 
     w->all_global = (w->ocl.device->kernels & GLCM_KERNELS_LOCAL) == 0;
     for (size_t i = 0; i < w->params->n_levels; i++) {
@@ -379,17 +380,18 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     };
 
     if (whole_roi(w))
-        return ocl_build(&w->ocl, &ocl_source_glcm, false,
-                         (const char *[KERNELS]){ [COUNT] = "glcm_count" }, KERNELS, err,
-                         "-DGLCM_COUNT");
+        return ocl_build_kernels(&w->ocl, &ocl_source_glcm, false,
+                                 (const char *[KERNELS]){ [COUNT] = "glcm_count" }, KERNELS, err,
+                                 "-DGLCM_COUNT");
     names[w->all_global ? SLIDE_GLOBAL : SLIDE] = "glcm_slide";
-    return_if_error(ocl_build(&w->ocl, &ocl_source_glcm, false, names,
-                              w->more ? KERNELS : KERNELS_OF_13, err, "%s%s%s%s",
-                              w->all_global ? "-DGLCM_GLOBAL_BINS " : "", single, more, maps));
+    return_if_error(ocl_build_kernels(
+        &w->ocl, &ocl_source_glcm, false, names, w->more ? KERNELS : KERNELS_OF_13, err, "%s%s%s%s",
+        w->all_global ? "-DGLCM_GLOBAL_BINS " : "", single, more, maps));
     if (w->any_global && !w->all_global) /* a second program, of this kernel alone */
-        return_if_error(ocl_build(&w->ocl, &ocl_source_glcm, false,
-                                  (const char *[KERNELS]){ [SLIDE_GLOBAL] = "glcm_slide" }, KERNELS,
-                                  err, "-DGLCM_GLOBAL_BINS -DGLCM_SLIDE_ALONE %s%s", single, more));
+        return_if_error(
+            ocl_build_kernels(&w->ocl, &ocl_source_glcm, false,
+                              (const char *[KERNELS]){ [SLIDE_GLOBAL] = "glcm_slide" }, KERNELS,
+                              err, "-DGLCM_GLOBAL_BINS -DGLCM_SLIDE_ALONE %s%s", single, more));
     for (size_t i = 0; i < w->params->n_levels; i++) {
         const size_t most = w->ocl.kernel[w->global_bins[i] ? SLIDE_GLOBAL : SLIDE].max_group;
 
@@ -443,7 +445,7 @@ static uint64_t chunk_bytes(const cl_worker *w)
         bins = bytes > bins ? bytes : bins;
     }
     return w->chunk_windows * w->words * sizeof(uint64_t) + bins + sizeof(glcm_work) + 4 +
-           w->groups_per_chunk * (GLCM_ALL * sizeof(glcm_moments) + sizeof(uint32_t)) +
+           w->groups_per_chunk * (GLCM_ALL_FEATURES * sizeof(glcm_moments) + sizeof(uint32_t)) +
            sizeof(glcm_bands);
 }
 
@@ -516,7 +518,7 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
 
             bins = bytes > bins ? bytes : bins;
         }
-    const ocl_need needs[] = {
+    const ocl_buffer_need needs[] = {
         { PLANES, planes, "the picture", NULL },
         { ROI, 2 * w->crop_pixels, "the picture", NULL },
         { WORK, n * sizeof(glcm_work), "the chunks", NULL },
@@ -526,8 +528,8 @@ static tc_status make_buffers(cl_worker *w, const void *maps, uint64_t map_bytes
         { BINS, sliding * bins, "the histograms", NULL },
         { PARTIALS, sliding * groups * GLCM_FEATURES * sizeof(glcm_moments), "the statistics",
           NULL },
-        { MORE_PARTIALS, w->more ? groups * GLCM_MORE * sizeof(glcm_moments) : 0, "the statistics",
-          NULL },
+        { MORE_PARTIALS, w->more ? groups * GLCM_MORE_FEATURES * sizeof(glcm_moments) : 0,
+          "the statistics", NULL },
         { COUNTS, sliding * groups * sizeof(uint32_t), "the statistics", NULL },
         { BANDS, sliding * n * sizeof(glcm_bands), "the bands", NULL },
         { MAPS, sliding * (map_bytes > 0 ? map_bytes : sizeof(float)), "the maps",
@@ -554,7 +556,7 @@ static tc_status make_host_memory(cl_worker *w, tc_err *err)
     w->host_work = calloc(n, sizeof *w->host_work);
     w->host_chunks = calloc(n, sizeof *w->host_chunks);
     w->host_partials = calloc(groups + 1, GLCM_FEATURES * sizeof *w->host_partials);
-    w->host_more = calloc(groups + 1, GLCM_MORE * sizeof *w->host_more);
+    w->host_more = calloc(groups + 1, GLCM_MORE_FEATURES * sizeof *w->host_more);
     w->host_counts = calloc(groups + 1 > matrices ? groups + 1 : matrices, sizeof *w->host_counts);
     w->host_bands = calloc(n, sizeof *w->host_bands);
     if (w->host_work == NULL || w->host_bands == NULL || w->host_chunks == NULL ||
@@ -568,7 +570,7 @@ static tc_status make_host_memory(cl_worker *w, tc_err *err)
 /* Sets work->map: for each feature, the plane of the map that the chunk writes, or -1. */
 static void find_maps(const cl_worker *w, const glcm_chunk *chunk, glcm_work *work)
 {
-    for (int f = 0; f < GLCM_ALL; f++)
+    for (int f = 0; f < GLCM_ALL_FEATURES; f++)
         work->map[f] = -1;
     for (size_t i = 0; i < w->params->n_maps; i++) {
         const glcm_map *const m = &w->params->maps[i];
@@ -623,12 +625,13 @@ static tc_status queue_slides(cl_worker *w, size_t level, uint32_t listed, size_
     const bool global = w->global_bins[level];
     const size_t bins = bins_size(w, level), bytes = w->group[level] * bins * sizeof(uint16_t);
 
-    return OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, grid, err, OCL_HELD(w, WORK),
-                     OCL_HELD(w, CHUNKS), OCL_UINT(listed), OCL_HELD(w, PLANES), OCL_HELD(w, ROI),
-                     OCL_HELD(w, MOVES), OCL_HELD(w, FINE_STEPS), OCL_HELD(w, STEPS),
-                     OCL_HELD(w, IDM), OCL_HELD(w, WORDS), OCL_INT(segment), OCL_UINT(bins),
-                     OCL_UINT(w->more ? w->params->features : 0),
-                     global ? (ocl_arg)OCL_HELD(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
+    return OCL_QUEUE(w, global ? SLIDE_GLOBAL : SLIDE, grid, err, OCL_BUFFER_ARG(w, WORK),
+                     OCL_BUFFER_ARG(w, CHUNKS), OCL_UINT(listed), OCL_BUFFER_ARG(w, PLANES),
+                     OCL_BUFFER_ARG(w, ROI), OCL_BUFFER_ARG(w, MOVES),
+                     OCL_BUFFER_ARG(w, FINE_STEPS), OCL_BUFFER_ARG(w, STEPS),
+                     OCL_BUFFER_ARG(w, IDM), OCL_BUFFER_ARG(w, WORDS), OCL_INT(segment),
+                     OCL_UINT(bins), OCL_UINT(w->more ? w->params->features : 0),
+                     global ? (ocl_arg)OCL_BUFFER_ARG(w, BINS) : (ocl_arg)OCL_LOCAL(bytes));
 }
 
 /* Queues glcm_slide for the n chunks of a batch, a launch for each level. */
@@ -648,7 +651,7 @@ static tc_status launch_slides(cl_worker *w, uint64_t n, tc_err *err)
     for (uint64_t i = 0; i < n; i++)
         rows = (size_t)w->host_work[i].rows > rows ? (size_t)w->host_work[i].rows : rows;
     return_if_error(
-        ocl_put(&w->ocl, CHUNKS, 0, w->host_chunks, listed * sizeof *w->host_chunks, err));
+        ocl_upload(&w->ocl, CHUNKS, 0, w->host_chunks, listed * sizeof *w->host_chunks, err));
     for (size_t level = 0; level < w->params->n_levels; level++) {
         const size_t chunks = first[level + 1] - first[level],
                      segment = segment_size(w, level, chunks);
@@ -670,14 +673,15 @@ static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t
 
     grid.start[0] = from * GLCM_GROUP;
     return_if_error(OCL_QUEUE(
-        w, STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS), OCL_HELD(w, DIVISORS),
-        OCL_HELD(w, F), OCL_HELD(w, F60), OCL_INT(w->tables.fbits), OCL_HELD(w, EXP_TABLE),
-        OCL_HELD(w, PARTIALS), OCL_HELD(w, COUNTS), OCL_UINT(w->params->features),
-        OCL_HELD(w, BANDS), OCL_HELD(w, MAPS), OCL_LONG(map_plane), OCL_INT(w->g.nx)));
-    return w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, WORDS),
-                               OCL_HELD(w, MORE_PARTIALS), OCL_UINT(w->params->features),
-                               OCL_HELD(w, BANDS), OCL_HELD(w, MAPS), OCL_LONG(map_plane),
-                               OCL_INT(w->g.nx))
+        w, STATISTICS, grid, err, OCL_BUFFER_ARG(w, WORK), OCL_BUFFER_ARG(w, WORDS),
+        OCL_BUFFER_ARG(w, DIVISORS), OCL_BUFFER_ARG(w, F), OCL_BUFFER_ARG(w, F60),
+        OCL_INT(w->tables.fbits), OCL_BUFFER_ARG(w, EXP_TABLE), OCL_BUFFER_ARG(w, PARTIALS),
+        OCL_BUFFER_ARG(w, COUNTS), OCL_UINT(w->params->features), OCL_BUFFER_ARG(w, BANDS),
+        OCL_BUFFER_ARG(w, MAPS), OCL_LONG(map_plane), OCL_INT(w->g.nx)));
+    return w->more ? OCL_QUEUE(w, MORE_STATISTICS, grid, err, OCL_BUFFER_ARG(w, WORK),
+                               OCL_BUFFER_ARG(w, WORDS), OCL_BUFFER_ARG(w, MORE_PARTIALS),
+                               OCL_UINT(w->params->features), OCL_BUFFER_ARG(w, BANDS),
+                               OCL_BUFFER_ARG(w, MAPS), OCL_LONG(map_plane), OCL_INT(w->g.nx))
                    : TC_OK;
 }
 
@@ -686,15 +690,15 @@ static tc_status launch_statistics(cl_worker *w, uint64_t n, size_t from, size_t
 static tc_status read_statistics(cl_worker *w, uint64_t n, tc_err *err)
 {
     const size_t groups = (size_t)(n * w->groups_per_chunk);
-    return_if_error(ocl_get(&w->ocl, PARTIALS, 0, w->host_partials,
-                            groups * GLCM_FEATURES * sizeof *w->host_partials, err));
+    return_if_error(ocl_download(&w->ocl, PARTIALS, 0, w->host_partials,
+                                 groups * GLCM_FEATURES * sizeof *w->host_partials, err));
 
     if (w->more)
-        return_if_error(ocl_get(&w->ocl, MORE_PARTIALS, 0, w->host_more,
-                                groups * GLCM_MORE * sizeof *w->host_more, err));
+        return_if_error(ocl_download(&w->ocl, MORE_PARTIALS, 0, w->host_more,
+                                     groups * GLCM_MORE_FEATURES * sizeof *w->host_more, err));
     return_if_error(
-        ocl_get(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err));
-    return ocl_get(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err);
+        ocl_download(&w->ocl, COUNTS, 0, w->host_counts, groups * sizeof *w->host_counts, err));
+    return ocl_download(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err);
 }
 
 /* Adds the statistics of n chunks, from number `first` of the item on, to the worker's state. */
@@ -715,10 +719,11 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
             memcpy(stat.feature, w->host_partials + (at + k) * GLCM_FEATURES, sizeof stat.feature);
             glcm_stat_merge(&glcm_state_stats(w->state)[entry], &stat);
             if (w->more) {
-                glcm_more more;
+                glcm_more_stat more;
 
-                memcpy(more.feature, w->host_more + (at + k) * GLCM_MORE, sizeof more.feature);
-                glcm_more_merge(&glcm_state_more(w->params, w->state)[entry], &more);
+                memcpy(more.feature, w->host_more + (at + k) * GLCM_MORE_FEATURES,
+                       sizeof more.feature);
+                glcm_more_stat_merge(&glcm_state_more(w->params, w->state)[entry], &more);
             }
         }
     }
@@ -732,7 +737,7 @@ static tc_status end_part(cl_worker *w, tc_status status, ocl_pace *pace, uint64
 {
     status = ocl_end_launch(&w->ocl, status, pace, work, err);
     *took += w->ocl.took_ms;
-    return status == TC_OK ? tc_ask(w->ocl.work->poll, err) : status;
+    return status == TC_OK ? tc_call_poll(w->ocl.work->poll, err) : status;
 }
 
 /* Slides over the chunk of host_work[0]. A launch processes all segments of the rows of one or more
@@ -744,12 +749,13 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
     const size_t segment = segment_size(w, level, 1), segments = segment_count(w, segment);
     ocl_pace *const pace = &w->slides[level];
     const uint32_t only = 0; /* the list of chunks, which contains only host_work[0] */
-    return_if_error(ocl_put(&w->ocl, CHUNKS, 0, &only, sizeof only, err));
+    return_if_error(ocl_upload(&w->ocl, CHUNKS, 0, &only, sizeof only, err));
 
     for (size_t group = 0, n_groups = 1; group < groups; group += n_groups)
         for (size_t at = 0, n = segments; at < segments; at += n) {
             /* In work-groups: all that the pace allows, and without division of rows. */
-            const uint64_t allowed = ocl_pace_next(pace, pace->most), whole = allowed / segments;
+            const uint64_t allowed = ocl_pace_next(pace, pace->max_work),
+                           whole = allowed / segments;
             ocl_grid grid;
 
             n_groups = at > 0 || whole < 1 ? 1 : (size_t)tc_smaller(whole, groups - group);
@@ -785,7 +791,7 @@ static void set_divided(cl_worker *w, bool divided)
     w->divided = divided;
     w->fitting = 0;
     if (w->pace.growth != NULL)
-        *w->pace.growth = divided ? 0 : (double)w->pace.now / w->pace.first;
+        *w->pace.growth = divided ? 0 : (double)w->pace.next_work / w->pace.first;
 }
 
 /* Processes chunk number `first` of the item in several launches. */
@@ -823,7 +829,7 @@ static tc_status slide_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 {
     memset(w->host_bands, 0, (size_t)n * sizeof *w->host_bands);
     return_if_error(
-        ocl_put(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err));
+        ocl_upload(&w->ocl, BANDS, 0, w->host_bands, (size_t)n * sizeof *w->host_bands, err));
 
     return_if_error(w->divided ? slide_divided(w, first, err) : slide_whole(w, n, err));
     return_if_error(read_statistics(w, n, err));
@@ -847,12 +853,13 @@ static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
         /* Several matrices are counted only as a whole. If one matrix more would have exceeded the
          * pace, the launch counts as all the work that the pace allowed, so that the pace can grow.
          */
-        return_if_error(
-            end_part(w,
-                     OCL_QUEUE(w, COUNT, grid, err, OCL_HELD(w, WORK), OCL_HELD(w, PLANES),
-                               OCL_HELD(w, ROI), OCL_HELD(w, MATRICES), OCL_UINT(MATRIX)),
-                     &w->pace, n > 1 && n_rows * (n + 1) > w->pace.now ? w->pace.now : n_rows * n,
-                     &took, err));
+        return_if_error(end_part(
+            w,
+            OCL_QUEUE(w, COUNT, grid, err, OCL_BUFFER_ARG(w, WORK), OCL_BUFFER_ARG(w, PLANES),
+                      OCL_BUFFER_ARG(w, ROI), OCL_BUFFER_ARG(w, MATRICES), OCL_UINT(MATRIX)),
+            &w->pace,
+            n > 1 && n_rows * (n + 1) > w->pace.next_work ? w->pace.next_work : n_rows * n, &took,
+            err));
     }
     return TC_OK;
 }
@@ -861,13 +868,13 @@ static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
  * the features from the matrices. */
 static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *err)
 {
-    TC_AUTO(tc_log2s_destroy) tc_log2s *logs = tc_log2s_create();
+    TC_AUTO(tc_log2_cache_destroy) tc_log2_cache *logs = tc_log2_cache_create();
     return_if_error(logs == NULL ? tc_no_memory(err, "glcm")
-                                 : ocl_zero(w->ocl.device, &w->ocl.buffer[MATRICES], err));
+                                 : ocl_zero_buffer(w->ocl.device, &w->ocl.buffer[MATRICES], err));
 
     return_if_error(count_rows(w, n, err));
-    return_if_error(ocl_get(&w->ocl, MATRICES, 0, w->host_counts,
-                            (size_t)n * MATRIX * sizeof *w->host_counts, err));
+    return_if_error(ocl_download(&w->ocl, MATRICES, 0, w->host_counts,
+                                 (size_t)n * MATRIX * sizeof *w->host_counts, err));
     for (uint64_t i = 0; i < n; i++) {
         glcm_chunk chunk;
 
@@ -876,7 +883,8 @@ static tc_status count_batch(cl_worker *w, uint64_t first, uint64_t n, tc_err *e
 
         glcm_add_matrix(w->host_counts + i * MATRIX, w->params->levels[chunk.level], &w->tables,
                         logs, &glcm_state_stats(w->state)[entry],
-                        w->params->more ? &glcm_state_more(w->params, w->state)[entry] : NULL);
+                        w->params->has_more_features ? &glcm_state_more(w->params, w->state)[entry]
+                                                     : NULL);
     }
     return TC_OK;
 }
@@ -932,12 +940,12 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
     const size_t maps_at = glcm_state_maps_at(p);
 
     return_if_error(glcm_geometry_init(work, &w->g, err));
-    w->more = p->more && !whole_roi(w);
-    w->words = GLCM_WORDS + (w->more ? GLCM_MORE : 0);
+    w->more = p->has_more_features && !whole_roi(w);
+    w->words = GLCM_WORDS + (w->more ? GLCM_MORE_FEATURES : 0);
     if (w->more && !w->ocl.device->info.doubles)
         return tc_fail(err, TC_TOO_LARGE,
                        "%s %s double precision, which features beyond Haralick's 13 need",
-                       w->ocl.device->info.name, ocl_doubles_lack(&w->ocl.device->info));
+                       w->ocl.device->info.name, ocl_describe_no_doubles(&w->ocl.device->info));
     w->slice = UINT32_MAX;
     w->state = malloc(maps_at);
     if (w->state == NULL)
@@ -991,7 +999,8 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
         describe_chunk(w, done + i, i, &chunk);
     if (chunk.slice != w->slice)
         return_if_error(load_slice(w, chunk.slice, err));
-    return_if_error(ocl_put(&w->ocl, WORK, 0, w->host_work, (size_t)n * sizeof *w->host_work, err));
+    return_if_error(
+        ocl_upload(&w->ocl, WORK, 0, w->host_work, (size_t)n * sizeof *w->host_work, err));
     return_if_error(whole_roi(w) ? count_batch(w, done, n, err) : slide_batch(w, done, n, err));
     head->chunks_done = done + n;
     *chunks_done = head->chunks_done;
@@ -1003,7 +1012,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
     cl_worker *const w = worker;
     const size_t at = glcm_state_maps_at(w->params);
     const ocl_part maps = { MAPS, w->ocl.work->plan.state_bytes - at, (unsigned char *)state + at };
-    return_if_error(ocl_fetch(&w->ocl, &maps, 1, false, err));
+    return_if_error(ocl_download_parts(&w->ocl, &maps, 1, false, err));
     memcpy(state, w->state, at);
     return TC_OK;
 }

@@ -86,7 +86,7 @@ static tc_status end_launch(cl_worker *w, int kernel, size_t n, tc_err *err)
     if (n >= w->size.voxels && !w->wait_each)
         return TC_OK;
     return_if_error(ocl_end_launch(&w->ocl, TC_OK, &w->voxels[kernel], n, err));
-    return ocl_ask(&w->ocl, err);
+    return ocl_poll_in_step(&w->ocl, err);
 }
 
 /* Makes the field in B_SPARE the current phi. */
@@ -109,27 +109,26 @@ static void swap_phi(cl_worker *w)
 static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups,
                             cl_uint list_word, cl_uint move, cl_uint done, tc_err *err)
 {
-    const size_t across = tc_quotient_up(w->size.nx, w->tile[0]),
-                 down = tc_quotient_up(w->size.ny, w->tile[1]);
+    const size_t across = tc_div_ceil(w->size.nx, w->tile[0]),
+                 down = tc_div_ceil(w->size.ny, w->tile[1]);
     const ocl_grid grid = { { groups * w->tile[0], w->tile[1], 1 },
                             { w->tile[0], w->tile[1], 1 },
                             { 0 } };
 
-    return OCL_QUEUE(w, K_STEP, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_DATA),
-                     OCL_HELD(w, B_STOP), OCL_HELD(w, B_SPARE), OCL_HELD(w, B_CTL),
-                     OCL_HELD(w, B_LIST), SIZES(w), OCL_UINT(across), OCL_UINT(down),
-                     OCL_UINT(first), OCL_UINT(end), OCL_UINT(list_word), OCL_FLOAT(w->beta),
-                     OCL_FLOAT(w->dt), OCL_UINT(w->has_stop), OCL_UINT(move), OCL_UINT(done),
-                     OCL_UINT(w->stop_after));
+    return OCL_QUEUE(
+        w, K_STEP, grid, err, OCL_BUFFER_ARG(w, B_PHI), OCL_BUFFER_ARG(w, B_DATA),
+        OCL_BUFFER_ARG(w, B_STOP), OCL_BUFFER_ARG(w, B_SPARE), OCL_BUFFER_ARG(w, B_CTL),
+        OCL_BUFFER_ARG(w, B_LIST), SIZES(w), OCL_UINT(across), OCL_UINT(down), OCL_UINT(first),
+        OCL_UINT(end), OCL_UINT(list_word), OCL_FLOAT(w->beta), OCL_FLOAT(w->dt),
+        OCL_UINT(w->has_stop), OCL_UINT(move), OCL_UINT(done), OCL_UINT(w->stop_after));
 }
 
 /* Queues the first part of an iteration without a band: computes the next phi or, with w->cfl, U.
  */
 static tc_status dense_step(cl_worker *w, cl_uint done, tc_err *err)
 {
-    const size_t tiles = tc_quotient_up(w->size.nx, w->tile[0]) *
-                         tc_quotient_up(w->size.ny, w->tile[1]) *
-                         tc_quotient_up(w->size.nz, w->tile[2]);
+    const size_t tiles = tc_div_ceil(w->size.nx, w->tile[0]) * tc_div_ceil(w->size.ny, w->tile[1]) *
+                         tc_div_ceil(w->size.nz, w->tile[2]);
     const size_t tile = w->tile[0] * w->tile[1] * w->tile[2];
 
     for (size_t at = 0, n; at < tiles; at += n) {
@@ -152,9 +151,10 @@ static tc_status dense_apply(cl_worker *w, cl_uint done, tc_err *err)
         last = at + tc_smaller(launch_voxels(w, K_APPLY), w->size.voxels - at);
 
         return_if_error(OCL_QUEUE(w, K_APPLY, ocl_grid_of(LS_GROUP, (last - at + 3) / 4, 1, 1), err,
-                                  OCL_HELD(w, B_PHI), OCL_HELD(w, B_SPARE), OCL_HELD(w, B_CTL),
-                                  OCL_LONG(at), OCL_LONG(last), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
-                                  OCL_UINT(done), OCL_UINT(w->stop_after)));
+                                  OCL_BUFFER_ARG(w, B_PHI), OCL_BUFFER_ARG(w, B_SPARE),
+                                  OCL_BUFFER_ARG(w, B_CTL), OCL_LONG(at), OCL_LONG(last),
+                                  OCL_UINT(w->cfl), OCL_FLOAT(w->dt), OCL_UINT(done),
+                                  OCL_UINT(w->stop_after)));
         return_if_error(end_launch(w, K_APPLY, last - at, err));
     }
     return TC_OK;
@@ -171,8 +171,8 @@ static tc_status list_blocks(cl_worker *w, tc_err *err)
     w->next_list_word = w->list_word;
     w->list_word = list_word;
     return OCL_QUEUE(w, K_LIST, ocl_grid_of(LS_GROUP, w->size.blocks, 1, 1), err,
-                     OCL_HELD(w, B_NEAR), OCL_HELD(w, B_LIST), OCL_HELD(w, B_CTL), BLOCKS(w),
-                     OCL_UINT(list_word));
+                     OCL_BUFFER_ARG(w, B_NEAR), OCL_BUFFER_ARG(w, B_LIST), OCL_BUFFER_ARG(w, B_CTL),
+                     BLOCKS(w), OCL_UINT(list_word));
 }
 
 /* The number of voxels of a block. */
@@ -212,17 +212,18 @@ static tc_status band_apply(cl_worker *w, cl_uint all, cl_uint renew, cl_uint do
     for (size_t at = 0, end = 0; end < w->size.blocks; at = end) {
         end = launch_end(w, K_BAND_APPLY, at, n);
         return_if_error(OCL_QUEUE(
-            w, K_BAND_APPLY, grid, err, OCL_HELD(w, B_PHI), OCL_HELD(w, B_SPARE),
-            OCL_HELD(w, B_CTL), OCL_HELD(w, B_LIST), OCL_HELD(w, B_NEAR), SIZES(w), BLOCKS(w),
-            OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->list_word), OCL_UINT(w->next_list_word),
-            OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt), OCL_FLOAT(w->band), OCL_UINT(renew),
-            OCL_UINT(done), OCL_UINT(w->stop_after)));
+            w, K_BAND_APPLY, grid, err, OCL_BUFFER_ARG(w, B_PHI), OCL_BUFFER_ARG(w, B_SPARE),
+            OCL_BUFFER_ARG(w, B_CTL), OCL_BUFFER_ARG(w, B_LIST), OCL_BUFFER_ARG(w, B_NEAR),
+            SIZES(w), BLOCKS(w), OCL_UINT(at), OCL_UINT(end), OCL_UINT(w->list_word),
+            OCL_UINT(w->next_list_word), OCL_UINT(all), OCL_UINT(w->cfl), OCL_FLOAT(w->dt),
+            OCL_FLOAT(w->band), OCL_UINT(renew), OCL_UINT(done), OCL_UINT(w->stop_after)));
         return_if_error(end_blocks(w, K_BAND_APPLY, at, end, n, err));
     }
     return renew ? list_blocks(w, err) : TC_OK;
 }
 
-/* Queues an iteration in the narrow band. The list is rebuilt after every LS_REFLAG iterations. */
+/* Queues an iteration in the narrow band. The list is rebuilt after every LS_RELIST_EVERY
+ * iterations. */
 static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 {
     for (size_t at = 0, end = 0; end < w->size.blocks; at = end) {
@@ -231,7 +232,7 @@ static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
                                    /* move */ 0, done, err));
         return_if_error(end_blocks(w, K_STEP, at, end, w->n_listed, err));
     }
-    return band_apply(w, /* all */ 0, (done + 1) % LS_REFLAG == 0, done, err);
+    return band_apply(w, /* all */ 0, (done + 1) % LS_RELIST_EVERY == 0, done, err);
 }
 
 /* --- re-initialisation ----------------------------------------------------------------------- */
@@ -241,14 +242,15 @@ static tc_status band_iteration(cl_worker *w, cl_uint done, tc_err *err)
 static tc_status edt_rows(cl_worker *w, tc_err *err)
 {
     const size_t rows = (size_t)w->size.ny * w->size.nz;
-    return_if_error(OCL_QUEUE(w, K_EDT_BEGIN, ocl_grid_of(1, 1, 1, 1), err, OCL_HELD(w, B_CTL)));
+    return_if_error(
+        OCL_QUEUE(w, K_EDT_BEGIN, ocl_grid_of(1, 1, 1, 1), err, OCL_BUFFER_ARG(w, B_CTL)));
 
     for (size_t at = 0, n; at < rows; at += n) {
-        n = tc_smaller(tc_quotient_up(launch_voxels(w, K_EDT_X), w->size.nx), rows - at);
-        return_if_error(OCL_QUEUE(w, K_EDT_X, ocl_grid_of(LS_GROUP, n * LS_GROUP, 1, 1), err,
-                                  OCL_HELD(w, B_PHI), OCL_HELD(w, B_SPARE), OCL_HELD(w, B_SIDES),
-                                  OCL_HELD(w, B_CTL), OCL_UINT(w->size.nx), OCL_LONG(at),
-                                  OCL_LOCAL(tc_quotient_up(w->size.nx, 32) * 4)));
+        n = tc_smaller(tc_div_ceil(launch_voxels(w, K_EDT_X), w->size.nx), rows - at);
+        return_if_error(OCL_QUEUE(
+            w, K_EDT_X, ocl_grid_of(LS_GROUP, n * LS_GROUP, 1, 1), err, OCL_BUFFER_ARG(w, B_PHI),
+            OCL_BUFFER_ARG(w, B_SPARE), OCL_BUFFER_ARG(w, B_SIDES), OCL_BUFFER_ARG(w, B_CTL),
+            OCL_UINT(w->size.nx), OCL_LONG(at), OCL_LOCAL(tc_div_ceil(w->size.nx, 32) * 4)));
         return_if_error(end_launch(w, K_EDT_X, n * w->size.nx, err));
     }
     return TC_OK;
@@ -279,10 +281,11 @@ static tc_status edt_lines(cl_worker *w, cl_uint axis, int from, int to, cl_uint
 
         grid.start[0] = x;
         return_if_error(OCL_QUEUE(
-            w, K_EDT_LINES, grid, err, OCL_HELD(w, from), OCL_HELD(w, B_SIDES),
-            OCL_HELD(w, B_PARABOLAS), OCL_HELD(w, B_PHI), OCL_HELD(w, to), OCL_HELD(w, B_CTL),
-            OCL_HELD(w, B_HISTORY), OCL_UINT(last ? w->history_bit : LS_HISTORY_BITS), SIZES(w),
-            OCL_UINT(at), OCL_UINT(axis), OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after)));
+            w, K_EDT_LINES, grid, err, OCL_BUFFER_ARG(w, from), OCL_BUFFER_ARG(w, B_SIDES),
+            OCL_BUFFER_ARG(w, B_PARABOLAS), OCL_BUFFER_ARG(w, B_PHI), OCL_BUFFER_ARG(w, to),
+            OCL_BUFFER_ARG(w, B_CTL), OCL_BUFFER_ARG(w, B_HISTORY),
+            OCL_UINT(last ? w->history_bit : LS_HISTORY_BITS), SIZES(w), OCL_UINT(at),
+            OCL_UINT(axis), OCL_UINT(last), OCL_UINT(done), OCL_UINT(w->stop_after)));
         x += n_lines;
         at += x == w->size.nx ? n_planes : 0;
         x = x == w->size.nx ? 0 : x;
@@ -343,7 +346,7 @@ static tc_status make_buffers(cl_worker *w, const void *state, const ls_force *f
     const cl_uint ctl[LS_CTL_WORDS] = {
         [LS_CTL_CHANGE] = (cl_uint)w->head.last_change, [LS_CTL_BAD] = LS_NEVER
     };
-    const ocl_need needs[] = {
+    const ocl_buffer_need needs[] = {
         { B_PHI, field, "phi", ls_phi_const(state) },
         { B_SPARE, field, "phi", NULL },
         { B_PARABOLAS, field, "phi", NULL },
@@ -372,7 +375,7 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
     w->size = ls_size_of(work->item);
     memcpy(&w->head, state, sizeof w->head);
     w->cfl = w->p->cfl;
-    w->dt = w->cfl ? ls_bound(w->p, &w->size) : (float)w->p->dt;
+    w->dt = w->cfl ? ls_max_time_step(w->p, &w->size) : (float)w->p->dt;
     w->beta = 1.0f - (float)w->p->alpha;
     w->band = (float)w->p->band;
     w->has_stop = w->p->edge_stop > 0;
@@ -385,9 +388,9 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
     for (int i = 0; i < KERNELS; i++)
         ocl_pace_begin(&w->ocl, &w->voxels[i], FIRST_VOXELS, w->size.voxels);
     choose_tile(w);
-    return_if_error(ocl_build(&w->ocl, &ocl_source_levelset, true, kernel_names, KERNELS, err,
-                              "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0], w->tile[1],
-                              w->tile[2]));
+    return_if_error(ocl_build_kernels(&w->ocl, &ocl_source_levelset, true, kernel_names, KERNELS,
+                                      err, "-DTILE_X=%zu -DTILE_Y=%zu -DTILE_Z=%zu", w->tile[0],
+                                      w->tile[1], w->tile[2]));
     return_if_error(ls_force_make(work, &force, err));
     return_if_error(make_buffers(w, state, &force, err));
     return w->p->band > 0 ? list_blocks(w, err) : TC_OK;
@@ -400,7 +403,7 @@ static tc_status read_control(cl_worker *w, uint64_t chunks, tc_err *err)
 {
     cl_uint ctl[LS_CTL_WORDS];
 
-    return_if_error(ocl_get(&w->ocl, B_CTL, 0, ctl, sizeof ctl, err));
+    return_if_error(ocl_download(&w->ocl, B_CTL, 0, ctl, sizeof ctl, err));
     if (ctl[LS_CTL_BAD] != LS_NEVER)
         return ls_not_finite(ctl[LS_CTL_BAD], err);
     w->head.last_change = ctl[LS_CTL_CHANGE];
@@ -456,7 +459,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
         { B_HISTORY, ls_history_every(w->p) > 0 ? w->size.voxels * sizeof(cl_uint) : 0,
           (unsigned char *)state + ls_history_at(&w->size) }
     };
-    return_if_error(ocl_fetch(&w->ocl, parts, 3, false, err));
+    return_if_error(ocl_download_parts(&w->ocl, parts, 3, false, err));
     memcpy(state, &w->head, sizeof w->head);
     return TC_OK;
 }

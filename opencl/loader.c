@@ -13,8 +13,8 @@
 /* Returns a handle of the process itself if it has already loaded OpenCL, else NULL. */
 static void *preloaded_library(void)
 {
-    void *const self = os_library(NULL);
-    return self != NULL && os_library_function(self, "clGetPlatformIDs") != NULL ? self : NULL;
+    void *const self = os_open_library(NULL);
+    return self != NULL && os_find_function(self, "clGetPlatformIDs") != NULL ? self : NULL;
 }
 
 /* Looks up every function of OCL_CALLS in the library. Returns the name of the first function that
@@ -22,10 +22,10 @@ static void *preloaded_library(void)
 static const char *resolve(void *library, ocl_api *api)
 {
     os_function function;
-#define RESOLVE(name)                               \
-    function = os_library_function(library, #name); \
-    if (function == NULL)                           \
-        return #name;                               \
+#define RESOLVE(name)                            \
+    function = os_find_function(library, #name); \
+    if (function == NULL)                        \
+        return #name;                            \
     memcpy(&api->name, &function, sizeof function);
 #define RESOLVE_STATUS(name, parameters, arguments) RESOLVE(name)
 #define RESOLVE_OBJECT(type, name, parameters, arguments) RESOLVE(name)
@@ -53,7 +53,7 @@ static void leave_loading(unsigned *n_calls)
     tc_guard_leave();
     if (*n_calls < FIRST_CALLS) {
         ++*n_calls;
-        tc_guard_again();
+        tc_guard_reinstall_handlers();
     }
 }
 
@@ -92,19 +92,19 @@ static void guard_calls(ocl_api *api)
 
 /* --- loading --------------------------------------------------------------------------------- */
 
-tc_status ocl_load(ocl_api *api, tc_err *err)
+tc_status ocl_load_library(ocl_api *api, tc_err *err)
 {
     memset(api, 0, sizeof *api);
     const char *name = getenv("TEXCELL_OPENCL_LIBRARY");
     const bool is_set = name != NULL && name[0] != '\0';
     if (!is_set)
-        name = os_opencl;
+        name = os_opencl_library_name;
     tc_guard_enter("loading OpenCL", /* is_work */ false);
     void *library = is_set ? NULL : preloaded_library();
     if (library == NULL)
-        library = os_library(name);
+        library = os_open_library(name);
     tc_guard_leave();
-    if (library == NULL && os_library(NULL) == NULL)
+    if (library == NULL && os_open_library(NULL) == NULL)
         return tc_fail(err, TC_DEVICE,
                        "this program was linked statically and can load no library: %s is not used",
                        name);

@@ -138,7 +138,7 @@ typedef struct ocl_api {
  * Oclgrind); the system's library.
  * TC_DEVICE: the library cannot be opened, or is older than OpenCL 1.2; *api is zeroed.
  */
-tc_status ocl_load(ocl_api *api, tc_err *err);
+tc_status ocl_load_library(ocl_api *api, tc_err *err);
 
 /* Whether it is certain that OpenCL would list no GPU: the only drivers installed are PoCL and
  * Mesa, and the system has no device that they could use. Saves loading these, which takes 70 MB of

@@ -73,16 +73,16 @@ static tc_status open_device(cl_worker *w, tc_err *err)
                                                                  : "obj_quantise16",
                                          "obj_matrices", "obj_features", "obj_average" };
     const uint64_t pixels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
-    const uint64_t matrix_bytes = obj_count_bytes(p);
+    const uint64_t matrix_bytes = obj_matrix_bytes(p);
     uint64_t most;
 
     if (!w->ocl.device->info.doubles)
         return tc_fail(err, TC_TOO_LARGE,
                        "%s %s double precision, which the texture of objects needs",
-                       w->ocl.device->info.name, ocl_doubles_lack(&w->ocl.device->info));
+                       w->ocl.device->info.name, ocl_describe_no_doubles(&w->ocl.device->info));
     w->directions = work->item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
     w->matrices = p->merge ? 1 : w->directions;
-    w->matrix_words = OBJ_W_MARGINAL + 4 * (size_t)p->levels;
+    w->matrix_words = OBJ_WORD_MARGINAL + 4 * (size_t)p->levels;
     w->global_counts = matrix_bytes > OBJ_LOCAL_BYTES ||
                        matrix_bytes + histogram_bytes(w) + w->group * SUMMED_BYTES >
                            w->ocl.device->info.local_bytes;
@@ -94,7 +94,7 @@ static tc_status open_device(cl_worker *w, tc_err *err)
     w->features = malloc(w->most * p->n_features * sizeof *w->features);
     if (w->ends == NULL || w->features == NULL)
         return tc_no_memory(err, "objects");
-    const ocl_need needs[] = {
+    const ocl_buffer_need needs[] = {
         { GREY, pixels * (work->pixels->bits / 8), "the pixels", ocl_pixels_from(work->pixels, 0) },
         { LABELS, pixels * 4, "the labels", work->pixels->labels },
         { LEVEL, pixels, "the grey levels", NULL },
@@ -105,7 +105,7 @@ static tc_status open_device(cl_worker *w, tc_err *err)
         { FEATURES, w->most * w->matrices * p->n_features * sizeof(double), "the features", NULL },
         { AVERAGES, w->most * p->n_features * sizeof(double), "the averages", NULL }
     };
-    const tc_status status = ocl_build(
+    const tc_status status = ocl_build_kernels(
         &w->ocl, &ocl_source_objects, false, names, KERNELS, err, "-DGROUP=%zu -DLANES=%zu%s",
         w->group, w->group < LANES ? w->group : LANES, w->global_counts ? " -DGLOBAL_COUNTS" : "");
 
@@ -134,7 +134,7 @@ static tc_status put_index(cl_worker *w, const obj_index *index, tc_err *err)
 {
     const uint64_t runs = index->start[index->n];
     const tc_logs *const logs = &index->o->logs;
-    const ocl_need needs[] = {
+    const ocl_buffer_need needs[] = {
         { RUNS, (runs > 0 ? runs : 1) * sizeof *index->runs, "the runs",
           runs > 0 ? index->runs : NULL },
         { START, ((uint64_t)index->n + 1) * sizeof *index->start, "the objects", index->start },
@@ -155,13 +155,13 @@ static tc_status quantise_objects(cl_worker *w, const obj_item *o, void *state, 
 
         w->ends[2 * i] = row->lo;
         w->ends[2 * i + 1] = row->hi;
-        obj_range_of(o, &w->ends[2 * i], &w->ends[2 * i + 1]);
+        obj_level_range(o, &w->ends[2 * i], &w->ends[2 * i + 1]);
     }
-    return_if_error(ocl_put(&w->ocl, ENDS, 0, w->ends, n * 2 * sizeof *w->ends, err));
+    return_if_error(ocl_upload(&w->ocl, ENDS, 0, w->ends, n * 2 * sizeof *w->ends, err));
     return OCL_QUEUE(w, K_QUANTISE, ocl_grid_of(w->group, n * w->group, 1, 1), err,
-                     OCL_HELD(w, GREY), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, ENDS),
-                     OCL_HELD(w, LEVEL), OCL_UINT(o->item->nx), OCL_UINT(o->item->ny),
-                     OCL_UINT(first), OCL_UINT(w->params->levels));
+                     OCL_BUFFER_ARG(w, GREY), OCL_BUFFER_ARG(w, RUNS), OCL_BUFFER_ARG(w, START),
+                     OCL_BUFFER_ARG(w, ENDS), OCL_BUFFER_ARG(w, LEVEL), OCL_UINT(o->item->nx),
+                     OCL_UINT(o->item->ny), OCL_UINT(first), OCL_UINT(w->params->levels));
 }
 
 /* Queues the computation of the texture of n objects, from `first` on, at one distance. */
@@ -171,22 +171,24 @@ static tc_status queue_distance(cl_worker *w, const obj_item *o, uint64_t first,
     const wu_item *const item = o->item;
     const obj_params *const p = w->params;
     const size_t matrices = n * w->matrices, averages = n * p->n_features;
-    const ocl_arg counts = OCL_LOCAL(obj_count_bytes(p));
+    const ocl_arg counts = OCL_LOCAL(obj_matrix_bytes(p));
 
-    return_if_error(OCL_QUEUE(
-        w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err, OCL_HELD(w, LABELS),
-        OCL_HELD(w, LEVEL), OCL_HELD(w, RUNS), OCL_HELD(w, START), OCL_HELD(w, LOGS),
-        OCL_UINT(o->logs.n), w->global_counts ? (ocl_arg)OCL_HELD(w, COUNTS) : counts,
-        OCL_LOCAL(histogram_bytes(w)), OCL_HELD(w, SUMS), OCL_INT(item->nx), OCL_INT(item->ny),
-        OCL_INT(item->nz), OCL_UINT(first), OCL_INT(p->distances[distance]),
-        OCL_UINT(w->directions), OCL_UINT(p->merge), OCL_UINT(p->levels), OCL_INT(obj_bits(p))));
+    return_if_error(
+        OCL_QUEUE(w, K_MATRICES, ocl_grid_of(w->group, matrices * w->group, 1, 1), err,
+                  OCL_BUFFER_ARG(w, LABELS), OCL_BUFFER_ARG(w, LEVEL), OCL_BUFFER_ARG(w, RUNS),
+                  OCL_BUFFER_ARG(w, START), OCL_BUFFER_ARG(w, LOGS), OCL_UINT(o->logs.n),
+                  w->global_counts ? (ocl_arg)OCL_BUFFER_ARG(w, COUNTS) : counts,
+                  OCL_LOCAL(histogram_bytes(w)), OCL_BUFFER_ARG(w, SUMS), OCL_INT(item->nx),
+                  OCL_INT(item->ny), OCL_INT(item->nz), OCL_UINT(first),
+                  OCL_INT(p->distances[distance]), OCL_UINT(w->directions), OCL_UINT(p->merge),
+                  OCL_UINT(p->levels), OCL_INT(obj_level_bits(p))));
     return_if_error(OCL_QUEUE(w, K_FEATURES, ocl_grid_of(w->group, matrices, 1, 1), err,
-                              OCL_HELD(w, SUMS), OCL_HELD(w, LOGS), OCL_UINT(o->logs.n),
+                              OCL_BUFFER_ARG(w, SUMS), OCL_BUFFER_ARG(w, LOGS), OCL_UINT(o->logs.n),
                               OCL_UINT(matrices), OCL_UINT(p->levels), OCL_UINT(p->features),
-                              OCL_HELD(w, FEATURES)));
+                              OCL_BUFFER_ARG(w, FEATURES)));
     return OCL_QUEUE(w, K_AVERAGE, ocl_grid_of(w->group, averages, 1, 1), err,
-                     OCL_HELD(w, FEATURES), OCL_UINT(w->matrices), OCL_UINT(averages),
-                     OCL_UINT(p->n_features), OCL_HELD(w, AVERAGES));
+                     OCL_BUFFER_ARG(w, FEATURES), OCL_UINT(w->matrices), OCL_UINT(averages),
+                     OCL_UINT(p->n_features), OCL_BUFFER_ARG(w, AVERAGES));
 }
 
 /* Computes the texture of n objects, from `first` on, at all distances, and writes it to the state.
@@ -201,8 +203,8 @@ static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, 
         status = queue_distance(w, o, first, n, d, err);
         status = ocl_end_launch(&w->ocl, status, &w->pace, work, err);
         if (status == TC_OK)
-            status =
-                ocl_get(&w->ocl, AVERAGES, 0, w->features, n * features * sizeof *w->features, err);
+            status = ocl_download(&w->ocl, AVERAGES, 0, w->features,
+                                  n * features * sizeof *w->features, err);
         for (uint64_t i = 0; status == TC_OK && i < n; i++) {
             obj_row *const row = obj_row_of(state, o->row_bytes, first + i);
 
@@ -225,7 +227,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     const obj_index *const index = obj_host_index(w->host, &first);
 
     if (index != NULL && w->most > 0)
-        n = obj_host_small(w->host, LARGE, w->most, budget / w->directions);
+        n = obj_host_count_small(w->host, LARGE, w->most, budget / w->directions);
     if (n == 0)
         return obj_cpu.step(w->host, state, chunks_done, err);
     if (!w->has_index)
@@ -240,7 +242,7 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
         work = budget;
     tc_status status = measure_textures(w, index->o, state, first, n, work, err);
     if (status == TC_OK)
-        return obj_host_done(w->host, n, chunks_done);
+        return obj_host_advance(w->host, n, chunks_done);
     /* Restores the state from before the step. */
     memset(obj_row_of(state, index->o->row_bytes, first), 0, n * index->o->row_bytes);
     return status;

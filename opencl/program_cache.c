@@ -236,7 +236,7 @@ void ocl_program_cache_store(ocl_device *device, const ocl_program_source *sourc
     char key[TC_SHA256_TEXT], digest[TC_SHA256_TEXT], path[PATH_ROOM], temporary[PATH_ROOM];
     size_t bytes = 0;
 
-    if (device->cache_folder == NULL || build_ms < OCL_CACHE_SLOW_MS)
+    if (device->cache_folder == NULL || build_ms < OCL_CACHE_MIN_BUILD_MS)
         return;
     make_key(device, source, key);
     if (!make_path(device, key, "bin", path) || !make_path(device, key, "new", temporary))

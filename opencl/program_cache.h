@@ -24,11 +24,11 @@ typedef struct ocl_program_source {
 cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *source);
 
 enum {
-    OCL_CACHE_MOST = 64,    /* the most files in the folder */
-    OCL_CACHE_SLOW_MS = 100 /* programs that took less time to build are not stored */
+    OCL_CACHE_MOST = 64,         /* the most files in the folder */
+    OCL_CACHE_MIN_BUILD_MS = 100 /* programs that took less time to build are not stored */
 };
-/* Stores a program that took build_ms to build, if build_ms is at least OCL_CACHE_SLOW_MS. Deletes
- * the oldest files so that there are at most OCL_CACHE_MOST. */
+/* Stores a program that took build_ms to build, if build_ms is at least OCL_CACHE_MIN_BUILD_MS.
+ * Deletes the oldest files so that there are at most OCL_CACHE_MOST. */
 void ocl_program_cache_store(ocl_device *device, const ocl_program_source *source,
                              cl_program program, double build_ms);
 

@@ -25,8 +25,9 @@ tc_status ocl_rows_prepare(void *worker, const void *state, tc_err *err)
     const size_t sum_bytes = rows->chunked->sum_bytes;
     const uint64_t fitting = MOST_PIXELS / px->nx,
                    most = fitting < OCL_ROWS_MOST ? fitting : OCL_ROWS_MOST;
-    const ocl_need needs[] = { { PIXELS, most * px->nx * (px->bits / 8), "the pixels", NULL },
-                               { SUMS, most * sum_bytes, "the sums", NULL } };
+    const ocl_buffer_need needs[] = { { PIXELS, most * px->nx * (px->bits / 8), "the pixels",
+                                        NULL },
+                                      { SUMS, most * sum_bytes, "the sums", NULL } };
 
     (void)state;
     assert(rows->n_numbers <= OCL_ROWS_NUMBERS);
@@ -36,8 +37,9 @@ tc_status ocl_rows_prepare(void *worker, const void *state, tc_err *err)
     w->sums = malloc(most * sum_bytes);
     if (w->sums == NULL)
         return tc_no_memory(err, "the sums of rows");
-    const tc_status status = ocl_build(&w->ocl, rows->source, false, &rows->kernel, KERNELS, err,
-                                       "-DPIXEL=%s", px->bits == 8 ? "uchar" : "ushort");
+    const tc_status status =
+        ocl_build_kernels(&w->ocl, rows->source, false, &rows->kernel, KERNELS, err, "-DPIXEL=%s",
+                          px->bits == 8 ? "uchar" : "ushort");
     ocl_pace_begin(&w->ocl, &w->pace, 1, most);
     return status == TC_OK ? ocl_make_buffers(&w->ocl, needs, BUFFERS, err) : status;
 }
@@ -56,10 +58,10 @@ tc_status ocl_rows_step(void *worker, void *state, uint64_t *chunks_done, tc_err
     const uint64_t left = w->ocl.work->plan.chunks - head->chunks_done,
                    n = ocl_pace_next(&w->pace, left);
     const size_t bytes = n * px->nx * (px->bits / 8), sum_bytes = rows->chunked->sum_bytes;
-    ocl_arg args[4 + OCL_ROWS_NUMBERS] = { OCL_HELD(w, PIXELS), OCL_HELD(w, SUMS), OCL_UINT(px->nx),
-                                           OCL_UINT(n) };
+    ocl_arg args[4 + OCL_ROWS_NUMBERS] = { OCL_BUFFER_ARG(w, PIXELS), OCL_BUFFER_ARG(w, SUMS),
+                                           OCL_UINT(px->nx), OCL_UINT(n) };
     tc_status status =
-        ocl_put(&w->ocl, PIXELS, 0, ocl_pixels_from(px, head->chunks_done * px->nx), bytes, err);
+        ocl_upload(&w->ocl, PIXELS, 0, ocl_pixels_from(px, head->chunks_done * px->nx), bytes, err);
 
     for (unsigned i = 0; i < rows->n_numbers; i++)
         args[4 + i] = (ocl_arg){ sizeof w->numbers[i], &w->numbers[i] };
@@ -68,7 +70,7 @@ tc_status ocl_rows_step(void *worker, void *state, uint64_t *chunks_done, tc_err
             ocl_queue(&w->ocl, K_ROWS, ocl_grid_of(GROUP, n, 1, 1), args, 4 + rows->n_numbers, err);
     status = ocl_end_launch(&w->ocl, status, &w->pace, n, err);
     if (status == TC_OK)
-        status = ocl_get(&w->ocl, SUMS, 0, w->sums, n * sum_bytes, err);
+        status = ocl_download(&w->ocl, SUMS, 0, w->sums, n * sum_bytes, err);
     if (status != TC_OK)
         return status;
     for (uint64_t i = 0; i < n; i++)

@@ -169,7 +169,7 @@ tc_status ocl_selftest(ocl_device *device, bool floats, const tc_poll *poll, tc_
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) {
         if (floats || !tests[i].floats)
             return_if_error(run_test(device, program, &tests[i], err));
-        return_if_error(tc_ask(poll, err));
+        return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }

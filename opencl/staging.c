@@ -58,7 +58,7 @@ static void free_staging(ocl_device *d)
     d->staging = NULL;
 }
 
-bool ocl_stages(ocl_device *d, size_t bytes)
+bool ocl_uses_staging(ocl_device *d, size_t bytes)
 {
     if (bytes < OCL_STAGING_LEAST || d->threads == 0 || d->info.type & CL_DEVICE_TYPE_CPU)
         return false;

@@ -19,9 +19,9 @@ typedef struct ocl_staging ocl_staging;
 /* Whether to copy `bytes` bytes through the staging buffer, which the first call for a large enough
  * copy allocates. False if device and host share their memory (a device of type CPU), or the driver
  * has no pinned memory. */
-bool ocl_stages(ocl_device *device, size_t bytes);
+bool ocl_uses_staging(ocl_device *device, size_t bytes);
 /* Copy to or from the device's buffer, from `offset` on, and return when the copy is complete. May
- * be called only after ocl_stages has returned true; the caller has checked the range. */
+ * be called only after ocl_uses_staging has returned true; the caller has checked the range. */
 tc_status ocl_staged_write(ocl_device *device, cl_mem buffer, size_t offset, const void *from,
                            size_t bytes, tc_err *err);
 tc_status ocl_staged_read(ocl_device *device, cl_mem buffer, size_t offset, void *to, size_t bytes,

@@ -101,7 +101,7 @@ static uint32_t slab_words(const cl_worker *w)
 static uint64_t stage_work(const cl_worker *w, stage s)
 {
     switch (s) {
-    case TILES: return ocl_units(w->slices, VOL_TZ);
+    case TILES: return ocl_unit_count(w->slices, VOL_TZ);
     case JOIN: return w->slices;
     case CLEAR_TABLE: return w->has_table && w->cells > 0;
     case MEASURE: return w->has_table && w->cells > 0 ? w->slices : 0;
@@ -134,12 +134,12 @@ static tc_status launch_mask(cl_worker *w, uint64_t first, uint64_t count, tc_er
     const size_t at = ((size_t)w->z0 * w->ny + first) * w->nx, row_in_piece = first % w->piece_rows;
     const uint64_t left = slab_rows(w) - first,
                    copied_rows = row_in_piece > 0 ? 0 : tc_smaller(left, w->piece_rows);
-    return_if_error(ocl_put(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at),
-                            copied_rows * w->nx * (px->bits / 8), err));
+    return_if_error(ocl_upload(&w->ocl, B_PIXELS, 0, ocl_pixels_from(px, at),
+                               copied_rows * w->nx * (px->bits / 8), err));
     /* A work-item makes 8 bits of the mask. */
-    return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_HELD(w, B_PIXELS),
-                  OCL_HELD(w, B_MASK), NX(w), STRIDE(w), OCL_UINT(row_in_piece), OCL_UINT(first),
-                  OCL_UINT(vol_host_threshold(w->host)));
+    return LAUNCH(w, 4 * (size_t)w->stride, count, 1, err, OCL_BUFFER_ARG(w, B_PIXELS),
+                  OCL_BUFFER_ARG(w, B_MASK), NX(w), STRIDE(w), OCL_UINT(row_in_piece),
+                  OCL_UINT(first), OCL_UINT(vol_host_threshold(w->host)));
 }
 
 /* Replaces launch_mask if the host has blurred the voxels: makes the mask of the rows on the host,
@@ -150,15 +150,16 @@ static tc_status write_mask(cl_worker *w, const vol_state *state, uint64_t first
     const size_t row = w->stride * sizeof(cl_uint);
 
     vol_host_mask(state, w->nx, (size_t)w->z0 * w->ny + first, count, w->mask_rows);
-    return ocl_put(&w->ocl, B_MASK, first * row, w->mask_rows, count * row, err);
+    return ocl_upload(&w->ocl, B_MASK, first * row, w->mask_rows, count * row, err);
 }
 
 /* Launches TILES for `count` layers of tiles along z, from number `first` on. */
 static tc_status launch_tiles(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    return LAUNCH(w, ocl_units(w->nx, VOL_TX) * w->group, ocl_units(w->ny, VOL_TY), count, err,
-                  OCL_HELD(w, B_MASK), OCL_HELD(w, B_PLANE), OCL_HELD(w, B_N_PARTS),
-                  OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST), OCL_INT(w->max_parts), NX(w), NY(w),
+    return LAUNCH(w, ocl_unit_count(w->nx, VOL_TX) * w->group, ocl_unit_count(w->ny, VOL_TY), count,
+                  err, OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_PLANE),
+                  OCL_BUFFER_ARG(w, B_N_PARTS), OCL_BUFFER_ARG(w, B_LINK),
+                  OCL_BUFFER_ARG(w, B_FIRST), OCL_INT(w->max_parts), NX(w), NY(w),
                   OCL_INT(w->slices), STRIDE(w), OCL_INT(first), OCL_INT(w->z0), OCL_INT(w->nz),
                   OCL_INT(w->params->is_3d));
 }
@@ -166,8 +167,8 @@ static tc_status launch_tiles(cl_worker *w, uint64_t first, uint64_t count, tc_e
 /* Launches JOIN for `count` slices, from number `first` of the slab on. */
 static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    return LAUNCH(w, (size_t)w->stride * w->ny, count, 1, err, OCL_HELD(w, B_MASK),
-                  OCL_HELD(w, B_PLANE), OCL_HELD(w, B_LINK), NX(w), NY(w), STRIDE(w),
+    return LAUNCH(w, (size_t)w->stride * w->ny, count, 1, err, OCL_BUFFER_ARG(w, B_MASK),
+                  OCL_BUFFER_ARG(w, B_PLANE), OCL_BUFFER_ARG(w, B_LINK), NX(w), NY(w), STRIDE(w),
                   OCL_INT(first), OCL_INT(w->params->is_3d));
 }
 
@@ -175,34 +176,35 @@ static tc_status launch_join(cl_worker *w, uint64_t first, uint64_t count, tc_er
 static tc_status launch_tables(cl_worker *w, tc_err *err)
 {
     const cl_uint words = in_slabs(w) ? 0 : slab_words(w),
-                  chunks = ocl_units(slab_words(w), VOL_CHUNK), parts = w->parts;
+                  chunks = ocl_unit_count(slab_words(w), VOL_WORDS_PER_ITEM), parts = w->parts;
     const cl_int voxels_before = in_slabs(w) ? (cl_int)(w->z0 * w->ny * w->nx) : -1,
                  outside = w->params->repair ? -1 : 0;
 
     switch (w->stage) {
     case CLEAR_TABLE:
-        return LAUNCH(w, w->cells, 1, 1, err, OCL_HELD(w, B_TABLE), OCL_UINT(0),
+        return LAUNCH(w, w->cells, 1, 1, err, OCL_BUFFER_ARG(w, B_TABLE), OCL_UINT(0),
                       OCL_UINT(w->cells));
     case ROOTS:
-        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT),
+        return LAUNCH(w, parts, 1, 1, err, OCL_BUFFER_ARG(w, B_LINK), OCL_BUFFER_ARG(w, B_ROOT),
                       OCL_INT(parts));
     case CLEAR:
-        return LAUNCH(w, parts > words ? parts : words, 1, 1, err, OCL_HELD(w, B_LINK),
-                      OCL_HELD(w, B_MASK), OCL_INT(parts), OCL_UINT(words));
+        return LAUNCH(w, parts > words ? parts : words, 1, 1, err, OCL_BUFFER_ARG(w, B_LINK),
+                      OCL_BUFFER_ARG(w, B_MASK), OCL_INT(parts), OCL_UINT(words));
     case FIRST_VOXELS:
-        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_FIRST),
-                      OCL_HELD(w, B_ROOT), OCL_INT(parts));
+        return LAUNCH(w, parts, 1, 1, err, OCL_BUFFER_ARG(w, B_LINK), OCL_BUFFER_ARG(w, B_FIRST),
+                      OCL_BUFFER_ARG(w, B_ROOT), OCL_INT(parts));
     case MARK_FIRSTS:
-        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT),
-                      OCL_HELD(w, B_MASK), OCL_INT(parts));
+        return LAUNCH(w, parts, 1, 1, err, OCL_BUFFER_ARG(w, B_LINK), OCL_BUFFER_ARG(w, B_ROOT),
+                      OCL_BUFFER_ARG(w, B_MASK), OCL_INT(parts));
     case COUNT:
-        return LAUNCH(w, chunks, 1, 1, err, OCL_HELD(w, B_MASK), OCL_HELD(w, B_COUNTS),
+        return LAUNCH(w, chunks, 1, 1, err, OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_COUNTS),
                       OCL_UINT(words), OCL_INT(chunks));
-    case SCAN: return LAUNCH(w, 1, 1, 1, err, OCL_HELD(w, B_COUNTS), OCL_INT(chunks));
+    case SCAN: return LAUNCH(w, 1, 1, 1, err, OCL_BUFFER_ARG(w, B_COUNTS), OCL_INT(chunks));
     default:
-        return LAUNCH(w, parts, 1, 1, err, OCL_HELD(w, B_LINK), OCL_HELD(w, B_ROOT),
-                      OCL_HELD(w, B_MASK), OCL_HELD(w, B_COUNTS), OCL_HELD(w, B_FIRST),
-                      OCL_INT(parts), OCL_INT(voxels_before), OCL_INT(outside));
+        return LAUNCH(w, parts, 1, 1, err, OCL_BUFFER_ARG(w, B_LINK), OCL_BUFFER_ARG(w, B_ROOT),
+                      OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_COUNTS),
+                      OCL_BUFFER_ARG(w, B_FIRST), OCL_INT(parts), OCL_INT(voxels_before),
+                      OCL_INT(outside));
     }
 }
 
@@ -213,17 +215,18 @@ static tc_status launch_paint(cl_worker *w, uint64_t first_row, uint64_t count, 
     const uint64_t first = first_row * w->nx, end = first + count * w->nx;
     const cl_int outside = in_slabs(w) || w->params->repair ? -1 : 0;
 
-    /* A work-item paints VOL_PER_ITEM voxels. */
-    return LAUNCH(w, (size_t)ocl_units(end - first, w->group * VOL_PER_ITEM) * w->group, 1, 1, err,
-                  OCL_HELD(w, B_PLANE), OCL_HELD(w, B_FIRST), OCL_HELD(w, B_TOTALS),
-                  OCL_UINT(first), OCL_UINT(end), OCL_INT(outside));
+    /* A work-item paints VOL_VOXELS_PER_ITEM voxels. */
+    return LAUNCH(w, (size_t)ocl_unit_count(end - first, w->group * VOL_VOXELS_PER_ITEM) * w->group,
+                  1, 1, err, OCL_BUFFER_ARG(w, B_PLANE), OCL_BUFFER_ARG(w, B_FIRST),
+                  OCL_BUFFER_ARG(w, B_TOTALS), OCL_UINT(first), OCL_UINT(end), OCL_INT(outside));
 }
 
 /* Launches MEASURE for `count` slices, from number `first` on. */
 static tc_status launch_measure(cl_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    return LAUNCH(w, w->nx, ocl_units(w->ny, VOL_DOWN), count, err, OCL_HELD(w, B_PLANE),
-                  OCL_HELD(w, B_TABLE), NX(w), NY(w), OCL_INT(first));
+    return LAUNCH(w, w->nx, ocl_unit_count(w->ny, VOL_ROWS_PER_ITEM), count, err,
+                  OCL_BUFFER_ARG(w, B_PLANE), OCL_BUFFER_ARG(w, B_TABLE), NX(w), NY(w),
+                  OCL_INT(first));
 }
 
 /* Launches the worker's stage for `count` units (stage_work), from number `first` on. */
@@ -250,15 +253,16 @@ static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint6
 
     state->in_progress = 1;
     state->head.chunks_done = 0;
-    return ocl_get(&w->ocl, B_PLANE, first * row,
-                   state->nodes + 1 + ((size_t)w->z0 * w->ny + first) * w->nx, count * row, err);
+    return ocl_download(&w->ocl, B_PLANE, first * row,
+                        state->nodes + 1 + ((size_t)w->z0 * w->ny + first) * w->nx, count * row,
+                        err);
 }
 
 /* Reads the number of parts. If the tables are too small for them, the host labels the stack. */
 static tc_status read_parts(cl_worker *w, vol_state *state, tc_err *err)
 {
     cl_int used = 0;
-    return_if_error(ocl_get(&w->ocl, B_N_PARTS, 0, &used, sizeof used, err));
+    return_if_error(ocl_download(&w->ocl, B_N_PARTS, 0, &used, sizeof used, err));
 
     w->parts = (uint32_t)used;
     if (w->parts > w->max_parts) {
@@ -303,8 +307,8 @@ static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
     w->slices = w->nz - z0 < w->slab_slices ? w->nz - z0 : w->slab_slices;
     w->stage = MASK;
     w->done = 0;
-    return_if_error(ocl_put(&w->ocl, B_N_PARTS, 0, &one, sizeof one, err));
-    return ocl_put(&w->ocl, B_TOTALS, 0, zeros, sizeof zeros, err);
+    return_if_error(ocl_upload(&w->ocl, B_N_PARTS, 0, &one, sizeof one, err));
+    return ocl_upload(&w->ocl, B_TOTALS, 0, zeros, sizeof zeros, err);
 }
 
 /* After PAINT of a whole stack: reads the numbers of voxels and cells, and allocates the table of
@@ -312,10 +316,11 @@ static tc_status begin_slab(cl_worker *w, uint32_t z0, tc_err *err)
 static tc_status end_paint(cl_worker *w, tc_err *err)
 {
     cl_uint totals[2] = { 0, 0 }, cells = 0;
-    return_if_error(ocl_get(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err));
+    return_if_error(ocl_download(&w->ocl, B_TOTALS, 0, totals, sizeof totals, err));
 
-    return_if_error(ocl_get(&w->ocl, B_COUNTS, ocl_units(slab_words(w), VOL_CHUNK) * sizeof cells,
-                            &cells, sizeof cells, err));
+    return_if_error(ocl_download(&w->ocl, B_COUNTS,
+                                 ocl_unit_count(slab_words(w), VOL_WORDS_PER_ITEM) * sizeof cells,
+                                 &cells, sizeof cells, err));
     w->membrane = totals[0];
     w->outside = totals[1];
     w->cells = cells;
@@ -443,9 +448,9 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     const bool is_16_bit = w->ocl.work->pixels->bits == 16;
 
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
-    return ocl_build(&w->ocl, &ocl_source_volume, false, kernel_names, STAGES, err,
-                     "-DGROUP=%zu -DPIXEL=%s -DPIXEL8=%s", w->group, is_16_bit ? "ushort" : "uchar",
-                     is_16_bit ? "ushort8" : "uchar8");
+    return ocl_build_kernels(&w->ocl, &ocl_source_volume, false, kernel_names, STAGES, err,
+                             "-DGROUP=%zu -DPIXEL=%s -DPIXEL8=%s", w->group,
+                             is_16_bit ? "ushort" : "uchar", is_16_bit ? "ushort8" : "uchar8");
 }
 
 /* The number of parts that the tables are made for: a tenth of the voxels. The tables take 12 bytes
@@ -460,7 +465,8 @@ static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
 {
     const uint64_t rows = slices * w->ny, n = rows * w->nx, words = rows * w->stride;
 
-    return 4 * n + 4 * words + 12 * parts_for(n) + 4 * (uint64_t)ocl_units(words, VOL_CHUNK) +
+    return 4 * n + 4 * words + 12 * parts_for(n) +
+           4 * (uint64_t)ocl_unit_count(words, VOL_WORDS_PER_ITEM) +
            (uint64_t)w->piece_rows * w->nx * (w->ocl.work->pixels->bits / 8) + 64;
 }
 
@@ -494,14 +500,15 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
 {
     const uint64_t rows = (uint64_t)w->slab_slices * w->ny, n = rows * w->nx,
                    word = sizeof(cl_uint);
-    const ocl_need needs[] = {
+    const ocl_buffer_need needs[] = {
         { B_MASK, rows * w->stride * word, "volume", NULL },
         { B_PLANE, n * word, "volume", NULL },
         { B_N_PARTS, word, "volume", NULL },
         { B_LINK, parts_for(n) * word, "volume", NULL },
         { B_FIRST, parts_for(n) * word, "volume", NULL },
         { B_ROOT, parts_for(n) * word, "volume", NULL },
-        { B_COUNTS, ((uint64_t)ocl_units(rows * w->stride, VOL_CHUNK) + 1) * word, "volume", NULL },
+        { B_COUNTS, ((uint64_t)ocl_unit_count(rows * w->stride, VOL_WORDS_PER_ITEM) + 1) * word,
+          "volume", NULL },
         { B_TOTALS, 2 * word, "volume", NULL },
         { B_PIXELS, (uint64_t)w->piece_rows * w->nx * (w->ocl.work->pixels->bits / 8), "volume",
           NULL }
@@ -542,10 +549,10 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->nz = work->item->nz;
-    w->stride = ocl_units(w->nx, 32);
+    w->stride = ocl_unit_count(w->nx, 32);
     /* B_PIXELS, with piece_rows rows, takes about an eighth of a byte for each voxel of the stack,
      * and has at most about 2^24 pixels. */
-    w->piece_rows = ocl_units((uint64_t)w->ny * w->nz, work->pixels->bits);
+    w->piece_rows = ocl_unit_count((uint64_t)w->ny * w->nz, work->pixels->bits);
     if (w->piece_rows > ((uint32_t)1 << 24) / w->nx + 1)
         w->piece_rows = ((uint32_t)1 << 24) / w->nx + 1;
     return_if_error(vol_cpu.open(work, state, &w->host, err));

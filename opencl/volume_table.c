@@ -14,7 +14,7 @@ tc_status vol_table_begin(ocl_worker *w, int buffer, uint64_t cells, bool *made,
     /* The host holds the table in two forms (vol_table_finish), which must together take no more
      * memory than the labels would. */
     const bool small = cells * (row + sizeof(vol_cell)) <= voxels * sizeof(int32_t);
-    const ocl_need need = { buffer, cells * row, "volume", NULL };
+    const ocl_buffer_need need = { buffer, cells * row, "volume", NULL };
 
     *made = work->result_only && !p->labels && !p->repair && small;
     const tc_status status = *made ? ocl_make_buffers(w, &need, 1, err) : TC_OK;
@@ -49,9 +49,9 @@ tc_status vol_table_finish(ocl_worker *w, int buffer, vol_state *head, size_t it
     cl_uint *const rows = malloc(bytes + 1);
     vol_cell *const cells = malloc((n + 1) * sizeof *cells);
     tc_status status = rows == NULL || cells == NULL ? tc_no_memory(err, "the cells")
-                                                     : ocl_get(w, buffer, 0, rows, bytes, err);
+                                                     : ocl_download(w, buffer, 0, rows, bytes, err);
 
-    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_call_poll(w->work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++)
             cells[i] = cell_of(rows + i * VOL_COLUMNS);
     free(rows);

@@ -238,15 +238,17 @@ static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_er
     uint32_t from = 0, end;
 
     if (w->stage == BLUR_X)
-        return LAUNCH(w, first, first + count, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_WEIGHTS),
-                      OCL_INT(radius), OCL_HELD(w, B_UP), OCL_INT(w->nx));
+        return LAUNCH(w, first, first + count, err, OCL_BUFFER_ARG(w, B_PIXELS),
+                      OCL_BUFFER_ARG(w, B_WEIGHTS), OCL_INT(radius), OCL_BUFFER_ARG(w, B_UP),
+                      OCL_INT(w->nx));
     if (w->stage == BLUR_Y)
-        return LAUNCH(w, first, first + count, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_WEIGHTS),
-                      OCL_INT(radius), OCL_HELD(w, last ? B_HEIGHT : B_TOP), OCL_INT(w->nx),
-                      OCL_INT(w->ny), OCL_UINT(last ? VOL_TOP : 0));
+        return LAUNCH(w, first, first + count, err, OCL_BUFFER_ARG(w, B_UP),
+                      OCL_BUFFER_ARG(w, B_WEIGHTS), OCL_INT(radius),
+                      OCL_BUFFER_ARG(w, last ? B_HEIGHT : B_TOP), OCL_INT(w->nx), OCL_INT(w->ny),
+                      OCL_UINT(last ? VOL_TOP : 0));
     slices_with_margin(w, 1, &from, &end);
-    return LAUNCH(w, from + first, from + first + count, err, OCL_HELD(w, B_TOP),
-                  OCL_HELD(w, B_WEIGHTS), OCL_INT(radius), OCL_HELD(w, B_HEIGHT),
+    return LAUNCH(w, from + first, from + first + count, err, OCL_BUFFER_ARG(w, B_TOP),
+                  OCL_BUFFER_ARG(w, B_WEIGHTS), OCL_INT(radius), OCL_BUFFER_ARG(w, B_HEIGHT),
                   OCL_INT(slice_voxels(w)), OCL_INT(w->from), OCL_INT(w->nz), OCL_UINT(VOL_TOP));
 }
 
@@ -258,24 +260,27 @@ static tc_status launch_uphill(ws_worker *w, uint64_t first, uint64_t end, tc_er
     switch (w->stage) {
     case UPHILL:
         slices_with_margin(w, 0, &from, &to);
-        return LAUNCH(w, from + first, from + end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
-                      SHAPE(w), OCL_INT(w->from * slice_voxels(w)));
+        return LAUNCH(w, from + first, from + end, err, OCL_BUFFER_ARG(w, B_HEIGHT),
+                      OCL_BUFFER_ARG(w, B_UP), SHAPE(w), OCL_INT(w->from * slice_voxels(w)));
     case PLATEAU_EDGES:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
-                      OCL_HELD(w, B_TOP), OCL_HELD(w, B_LISTED), SHAPE(w));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_HEIGHT), OCL_BUFFER_ARG(w, B_UP),
+                      OCL_BUFFER_ARG(w, B_TOP), OCL_BUFFER_ARG(w, B_LISTED), SHAPE(w));
     case SETTLE:
-        return LAUNCH(w, w->n_settled + first, w->n_settled + end, err, OCL_HELD(w, B_UP),
-                      OCL_HELD(w, B_TOP));
+        return LAUNCH(w, w->n_settled + first, w->n_settled + end, err, OCL_BUFFER_ARG(w, B_UP),
+                      OCL_BUFFER_ARG(w, B_TOP));
     case GROW_INWARDS:
-        return LAUNCH(w, w->n_settled + first, w->n_settled + end, err, OCL_HELD(w, B_HEIGHT),
-                      OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP), OCL_HELD(w, B_LISTED), SHAPE(w));
-    case PLATEAUS: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
+        return LAUNCH(w, w->n_settled + first, w->n_settled + end, err, OCL_BUFFER_ARG(w, B_HEIGHT),
+                      OCL_BUFFER_ARG(w, B_UP), OCL_BUFFER_ARG(w, B_TOP),
+                      OCL_BUFFER_ARG(w, B_LISTED), SHAPE(w));
+    case PLATEAUS:
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_UP), OCL_BUFFER_ARG(w, B_TOP));
     case JOIN_PLATEAUS:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP), SHAPE(w));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_HEIGHT), OCL_BUFFER_ARG(w, B_TOP),
+                      SHAPE(w));
     case END_PLATEAUS:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
-                      OCL_HELD(w, B_N_MAXIMA));
-    default: return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_UP), OCL_BUFFER_ARG(w, B_TOP),
+                      OCL_BUFFER_ARG(w, B_N_MAXIMA));
+    default: return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_UP), OCL_BUFFER_ARG(w, B_TOP));
     }
 }
 
@@ -286,17 +291,20 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
     const uint32_t steps = later_steps(w, step);
 
     if (w->stage == CLEAR_SLOTS)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SLOT_HEIGHT));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_SLOT),
+                      OCL_BUFFER_ARG(w, B_SLOT_HEIGHT));
     if (w->stage == MAXIMA)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_UP),
-                      OCL_HELD(w, B_MAXIMA_TABLE));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_HEIGHT), OCL_BUFFER_ARG(w, B_UP),
+                      OCL_BUFFER_ARG(w, B_MAXIMA_TABLE));
     if (w->stage == LIST)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
-                      OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SLOT_HEIGHT),
-                      OCL_HELD(w, B_LIST), OCL_HELD(w, B_LIST_LENGTH), OCL_UINT(steps));
-    return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_TOP),
-                  OCL_HELD(w, B_STEPS), OCL_HELD(w, B_SLOT), OCL_HELD(w, B_SLOT_HEIGHT),
-                  OCL_HELD(w, B_N_SADDLES), OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps),
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_UP), OCL_BUFFER_ARG(w, B_TOP),
+                      OCL_BUFFER_ARG(w, B_STEPS), OCL_BUFFER_ARG(w, B_SLOT),
+                      OCL_BUFFER_ARG(w, B_SLOT_HEIGHT), OCL_BUFFER_ARG(w, B_LIST),
+                      OCL_BUFFER_ARG(w, B_LIST_LENGTH), OCL_UINT(steps));
+    return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_HEIGHT), OCL_BUFFER_ARG(w, B_TOP),
+                  OCL_BUFFER_ARG(w, B_STEPS), OCL_BUFFER_ARG(w, B_SLOT),
+                  OCL_BUFFER_ARG(w, B_SLOT_HEIGHT), OCL_BUFFER_ARG(w, B_N_SADDLES),
+                  OCL_UINT(w->slots - 1), SHAPE(w), OCL_UINT(steps),
                   OCL_UINT(vol_least_rise(w->params)));
 }
 
@@ -307,12 +315,12 @@ static tc_status launch_joining(ws_worker *w, uint64_t first, uint64_t end, tc_e
     const int list = w->swapped ? B_NEXT_LIST : B_LIST;
 
     if (w->stage == FIND_BEST)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMA_TABLE), OCL_HELD(w, list),
-                      OCL_HELD(w, B_LIST + B_NEXT_LIST - list), OCL_HELD(w, B_LIST_LENGTH),
-                      OCL_UINT(vol_least_rise(w->params)));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_MAXIMA_TABLE),
+                      OCL_BUFFER_ARG(w, list), OCL_BUFFER_ARG(w, B_LIST + B_NEXT_LIST - list),
+                      OCL_BUFFER_ARG(w, B_LIST_LENGTH), OCL_UINT(vol_least_rise(w->params)));
     if (w->stage == FOLLOW_JOINS)
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMA_TABLE));
-    return LAUNCH(w, first, end, err, OCL_HELD(w, B_MAXIMA_TABLE), OCL_HELD(w, list));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_MAXIMA_TABLE));
+    return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_MAXIMA_TABLE), OCL_BUFFER_ARG(w, list));
 }
 
 /* Launches a stage that makes cells of the hills, labels the cells or measures them. In these
@@ -324,30 +332,33 @@ static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err
 
     switch (w->stage) {
     case SET_HILLS:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_MAXIMA_TABLE));
-    case CLEAR_FIRSTS: return LAUNCH(w, first, end, err, OCL_HELD(w, B_HEIGHT));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_UP),
+                      OCL_BUFFER_ARG(w, B_MAXIMA_TABLE));
+    case CLEAR_FIRSTS: return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_HEIGHT));
     case FIND_FIRSTS:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP),
-                      OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_UINT(threshold), OCL_INT(fill),
-                      OCL_INT(w->nx));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_PIXELS), OCL_BUFFER_ARG(w, B_UP),
+                      OCL_BUFFER_ARG(w, B_TOP), OCL_BUFFER_ARG(w, B_HEIGHT), OCL_UINT(threshold),
+                      OCL_INT(fill), OCL_INT(w->nx));
     case LIST_FIRSTS:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP),
-                      OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS),
-                      OCL_HELD(w, B_FIRSTS), OCL_UINT(threshold), OCL_INT(fill));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_PIXELS), OCL_BUFFER_ARG(w, B_UP),
+                      OCL_BUFFER_ARG(w, B_TOP), OCL_BUFFER_ARG(w, B_HEIGHT),
+                      OCL_BUFFER_ARG(w, B_CELLS), OCL_BUFFER_ARG(w, B_FIRSTS), OCL_UINT(threshold),
+                      OCL_INT(fill));
     case NUMBER_CELLS:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_UP), OCL_HELD(w, B_TOP),
-                      OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_CELLS));
-    case CLEAR_TABLE: return LAUNCH(w, first, end, err, OCL_HELD(w, B_TABLE));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_UP), OCL_BUFFER_ARG(w, B_TOP),
+                      OCL_BUFFER_ARG(w, B_HEIGHT), OCL_BUFFER_ARG(w, B_CELLS));
+    case CLEAR_TABLE: return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_TABLE));
     case MEASURE:
-        return OCL_QUEUE(
-            w, MEASURE,
-            ocl_grid_of(w->group, w->nx, (w->ny + VOL_DOWN - 1) / VOL_DOWN, (size_t)(end - first)),
-            err, OCL_HELD(w, B_TOP), OCL_HELD(w, B_TABLE), OCL_INT(w->nx), OCL_INT(w->ny),
-            OCL_INT(first));
+        return OCL_QUEUE(w, MEASURE,
+                         ocl_grid_of(w->group, w->nx,
+                                     (w->ny + VOL_ROWS_PER_ITEM - 1) / VOL_ROWS_PER_ITEM,
+                                     (size_t)(end - first)),
+                         err, OCL_BUFFER_ARG(w, B_TOP), OCL_BUFFER_ARG(w, B_TABLE), OCL_INT(w->nx),
+                         OCL_INT(w->ny), OCL_INT(first));
     default:
-        return LAUNCH(w, first, end, err, OCL_HELD(w, B_PIXELS), OCL_HELD(w, B_UP),
-                      OCL_HELD(w, B_TOP), OCL_HELD(w, B_HEIGHT), OCL_HELD(w, B_MEMBRANE),
-                      OCL_UINT(threshold), OCL_INT(fill));
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_PIXELS), OCL_BUFFER_ARG(w, B_UP),
+                      OCL_BUFFER_ARG(w, B_TOP), OCL_BUFFER_ARG(w, B_HEIGHT),
+                      OCL_BUFFER_ARG(w, B_MEMBRANE), OCL_UINT(threshold), OCL_INT(fill));
     }
 }
 
@@ -374,8 +385,8 @@ static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err
     const wu_pixels *const px = w->ocl.work->pixels;
     const size_t bytes = px->bits / 8;
 
-    return ocl_put(&w->ocl, B_PIXELS, first * bytes,
-                   ocl_pixels_from(px, w->from * slice_voxels(w) + first), count * bytes, err);
+    return ocl_upload(&w->ocl, B_PIXELS, first * bytes,
+                      ocl_pixels_from(px, w->from * slice_voxels(w) + first), count * bytes, err);
 }
 
 /* Copies voxels [first, first + count) of the current slab (without its margin) from a buffer to
@@ -385,8 +396,8 @@ static tc_status read_plane(ws_worker *w, int buffer, int32_t *to, uint64_t firs
 {
     const size_t on_device = (w->z0 - w->from) * slice_voxels(w) + first;
 
-    return ocl_get(&w->ocl, buffer, on_device * sizeof *to, to + w->z0 * slice_voxels(w) + first,
-                   count * sizeof *to, err);
+    return ocl_download(&w->ocl, buffer, on_device * sizeof *to,
+                        to + w->z0 * slice_voxels(w) + first, count * sizeof *to, err);
 }
 
 /* Does `count` units (see stage_work) of the stage's work, from w->done on, by one launch or one
@@ -415,7 +426,7 @@ static tc_status run_part(ws_worker *w, vol_state *state, uint64_t count, tc_err
 /* Reads the two words of a counter. */
 static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *err)
 {
-    return ocl_get(&w->ocl, buffer, 0, out, 2 * sizeof *out, err);
+    return ocl_download(&w->ocl, buffer, 0, out, 2 * sizeof *out, err);
 }
 
 /* --- the ends of stages ---------------------------------------------------------------------- */
@@ -448,10 +459,13 @@ static tc_status end_saddles(ws_worker *w, tc_err *err)
     if (status != TC_OK)
         return status;
     w->n_maxima = n_maxima[0];
-    const ocl_need needs[] = {
-        { B_LIST, (n_saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
-        { B_NEXT_LIST, (n_saddles[0] + (uint64_t)1) * VOL_SADDLE * sizeof(cl_int), "volume", NULL },
-        { B_MAXIMA_TABLE, w->n_maxima * (uint64_t)VOL_MAXIMUM * sizeof(cl_int), "volume", NULL },
+    const ocl_buffer_need needs[] = {
+        { B_LIST, (n_saddles[0] + (uint64_t)1) * VOL_SADDLE_COLUMNS * sizeof(cl_int), "volume",
+          NULL },
+        { B_NEXT_LIST, (n_saddles[0] + (uint64_t)1) * VOL_SADDLE_COLUMNS * sizeof(cl_int), "volume",
+          NULL },
+        { B_MAXIMA_TABLE, w->n_maxima * (uint64_t)VOL_MAXIMUM_COLUMNS * sizeof(cl_int), "volume",
+          NULL },
         { B_CELLS, (w->n_maxima + (uint64_t)1) * sizeof(cl_int), "volume", NULL }
     };
 
@@ -470,7 +484,8 @@ static tc_status end_list(ws_worker *w, tc_err *err)
 
     w->n_saddles = count[0];
     w->swapped = w->stage == FIND_BEST && !w->swapped;
-    return status == TC_OK ? ocl_put(&w->ocl, B_LIST_LENGTH, 0, zeros, sizeof zeros, err) : status;
+    return status == TC_OK ? ocl_upload(&w->ocl, B_LIST_LENGTH, 0, zeros, sizeof zeros, err)
+                           : status;
 }
 
 /* For tc_sort: compares two int32_t. */
@@ -493,10 +508,10 @@ static tc_status end_firsts(ws_worker *w, tc_err *err)
     return_if_error(status);
     if ((list = malloc((w->n_cells + (size_t)1) * sizeof *list)) == NULL)
         return tc_no_memory(err, "the cells");
-    return_if_error(ocl_get(&w->ocl, B_CELLS, 0, list, w->n_cells * sizeof *list, err));
+    return_if_error(ocl_download(&w->ocl, B_CELLS, 0, list, w->n_cells * sizeof *list, err));
     return_if_error(
         tc_sort(list, w->n_cells, sizeof *list, compare_values, w->ocl.work->poll, err));
-    return ocl_put(&w->ocl, B_CELLS, 0, list, w->n_cells * sizeof *list, err);
+    return ocl_upload(&w->ocl, B_CELLS, 0, list, w->n_cells * sizeof *list, err);
 }
 
 /* Begins the slab whose first slice is z0. */
@@ -512,7 +527,7 @@ static tc_status begin_slab(ws_worker *w, uint32_t z0, tc_err *err)
     w->stage = PUT;
     w->done = 0;
     for (int b = B_LISTED; b < BUFFERS; b++)
-        return_if_error(ocl_put(&w->ocl, b, 0, zeros, sizeof zeros, err));
+        return_if_error(ocl_upload(&w->ocl, b, 0, zeros, sizeof zeros, err));
     return TC_OK;
 }
 
@@ -688,7 +703,8 @@ static void choose_slabs(ws_worker *w)
     int32_t step[MOST_STEPS];
     uint32_t at_most = w->nz - 1, fitting = 0;
 
-    if (slab_fits(w, w->nz, true) && w->nz * slice_voxels(w) * later_steps(w, step) < VOL_FREE) {
+    if (slab_fits(w, w->nz, true) &&
+        w->nz * slice_voxels(w) * later_steps(w, step) < VOL_FREE_SLOT) {
         w->slab_slices = w->nz;
         return;
     }
@@ -712,20 +728,22 @@ static tc_status make_buffers(ws_worker *w, tc_err *err)
 
     w->slots = choose_slots(n);
     later_steps(w, step);
-    const ocl_need needs[] = { { B_PIXELS, n * (w->ocl.work->pixels->bits / 8), "volume", NULL },
-                               { B_HEIGHT, n * word, "volume", NULL },
-                               { B_UP, n * word, "volume", NULL },
-                               { B_TOP, n * word, "volume", NULL },
-                               { B_WEIGHTS, sizeof w->gauss.weight, "volume", w->gauss.weight },
-                               { B_STEPS, sizeof step, "volume", step },
-                               { B_SLOT, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
-                               { B_SLOT_HEIGHT, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
-                               { B_LISTED, 2 * word, "volume", NULL },
-                               { B_N_MAXIMA, 2 * word, "volume", NULL },
-                               { B_N_SADDLES, 2 * word, "volume", NULL },
-                               { B_LIST_LENGTH, 2 * word, "volume", NULL },
-                               { B_FIRSTS, 2 * word, "volume", NULL },
-                               { B_MEMBRANE, 2 * word, "volume", NULL } };
+    const ocl_buffer_need needs[] = {
+        { B_PIXELS, n * (w->ocl.work->pixels->bits / 8), "volume", NULL },
+        { B_HEIGHT, n * word, "volume", NULL },
+        { B_UP, n * word, "volume", NULL },
+        { B_TOP, n * word, "volume", NULL },
+        { B_WEIGHTS, sizeof w->gauss.weight, "volume", w->gauss.weight },
+        { B_STEPS, sizeof step, "volume", step },
+        { B_SLOT, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
+        { B_SLOT_HEIGHT, in_slabs(w) ? 0 : w->slots * word, "volume", NULL },
+        { B_LISTED, 2 * word, "volume", NULL },
+        { B_N_MAXIMA, 2 * word, "volume", NULL },
+        { B_N_SADDLES, 2 * word, "volume", NULL },
+        { B_LIST_LENGTH, 2 * word, "volume", NULL },
+        { B_FIRSTS, 2 * word, "volume", NULL },
+        { B_MEMBRANE, 2 * word, "volume", NULL }
+    };
 
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
@@ -764,9 +782,10 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
     if (w->host_only)
         return TC_OK;
     w->group = ocl_group_size(w->ocl.device, MAX_GROUP);
-    return_if_error(ocl_build(&w->ocl, &ocl_source_watershed, false, kernel_names, STAGES, err,
-                              "-DGROUP=%zu -DPIXEL=%s -DSUM=%s", w->group,
-                              is_16_bit ? "ushort" : "uchar", is_16_bit ? "ulong" : "uint"));
+    return_if_error(ocl_build_kernels(&w->ocl, &ocl_source_watershed, false, kernel_names, STAGES,
+                                      err, "-DGROUP=%zu -DPIXEL=%s -DSUM=%s", w->group,
+                                      is_16_bit ? "ushort" : "uchar",
+                                      is_16_bit ? "ulong" : "uint"));
     return_if_error(make_buffers(w, err));
     set_paces(w);
     return TC_OK;

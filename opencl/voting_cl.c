@@ -207,12 +207,13 @@ static tc_status make_tables(cl_worker *w, tc_err *err)
     const voting_scheme *const s = &w->s;
     /* layers: the slices around a voter that its cone may cross */
     const size_t n_rows = voting_offset_rows(s), layers = 2 * (size_t)s->shape.reach[0] + 1;
-    const ocl_need needs[] = {
+    const ocl_buffer_need needs[] = {
         { B_SHAPE, sizeof s->shape, "the shape", &s->shape },
-        { B_CODES, voting_codes(s) * sizeof(uint16_t), "the directions", w->tables.dir_of_code },
+        { B_CODES, voting_code_count(s) * sizeof(uint16_t), "the directions",
+          w->tables.dir_of_code },
         { B_OFFSETS, n_rows * (2 * (size_t)s->shape.reach[2] + 1) * sizeof(uint16_t),
           "the directions", w->tables.dir_of_offset },
-        { B_SPANS, voting_spans(s) * sizeof(voting_span), "the cones", NULL },
+        { B_SPANS, voting_span_count(s) * sizeof(voting_span), "the cones", NULL },
         { B_ROWS, s->n_dirs * layers * sizeof(voting_span), "the cones", NULL }
     };
 
@@ -227,7 +228,7 @@ static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
     const uint64_t slabs = w->slab_bands > 0, whole = !slabs;
     const slab_bytes b = bytes_of_slab(w, w->slab_bands);
     const uint32_t *const votes = w->done > 0 ? voting_votes_const(state) : NULL;
-    const ocl_need needs[] = {
+    const ocl_buffer_need needs[] = {
         { B_COLUMNS, b.blur, "the blur", NULL },
         { B_LINES, b.blur, "the blur", NULL },
         { B_IN, slabs * b.in, "a slab", NULL },
@@ -275,12 +276,12 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
     w->done = ((const an_state_head *)state)->chunks_done;
     w->group = ocl_group_size(w->ocl.device, 512);
     w->tile_rows = w->ocl.device->info.local_bytes < (24 << 10) ? 8 : 16;
-    return_if_error(voting_levels_init(work, &w->s, err));
+    return_if_error(voting_scheme_use_pixels(work, &w->s, err));
     return_if_error(voting_tables_init(&w->s, &w->tables, err));
     return_if_error(an_pool_create(work->threads, &w->pool, err));
-    return_if_error(ocl_build(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS, err,
-                              "-DGROUP=%zu -DTILE_ROWS=%zu -DPIXEL=%s", w->group, w->tile_rows,
-                              work->pixels->bits == 16 ? "ushort" : "uchar"));
+    return_if_error(ocl_build_kernels(&w->ocl, &ocl_source_voting, false, kernel_names, KERNELS,
+                                      err, "-DGROUP=%zu -DTILE_ROWS=%zu -DPIXEL=%s", w->group,
+                                      w->tile_rows, work->pixels->bits == 16 ? "ushort" : "uchar"));
     return_if_error(make_tables(w, err));
     choose_slabs(w);
     set_paces(w);
@@ -296,10 +297,11 @@ static tc_status load_round(cl_worker *w, int round, tc_err *err)
     if (w->round == round)
         return TC_OK;
     w->round = -1;
-    return_if_error(voting_tables_round(w->ocl.work, &w->s, &w->tables, round, w->pool, err));
-    return_if_error(ocl_put(&w->ocl, B_ROWS, 0, w->tables.rows, w->ocl.buffer[B_ROWS].bytes, err));
+    return_if_error(voting_tables_set_round(w->ocl.work, &w->s, &w->tables, round, w->pool, err));
     return_if_error(
-        ocl_put(&w->ocl, B_SPANS, 0, w->tables.spans, w->ocl.buffer[B_SPANS].bytes, err));
+        ocl_upload(&w->ocl, B_ROWS, 0, w->tables.rows, w->ocl.buffer[B_ROWS].bytes, err));
+    return_if_error(
+        ocl_upload(&w->ocl, B_SPANS, 0, w->tables.spans, w->ocl.buffer[B_SPANS].bytes, err));
     w->round = round;
     return TC_OK;
 }
@@ -307,7 +309,7 @@ static tc_status load_round(cl_worker *w, int round, tc_err *err)
 /* The size of a launch with a work-item for each pixel of n_rows rows. */
 static ocl_grid row_grid(const cl_worker *w, uint64_t n_rows)
 {
-    return ocl_grid_of(OCL_GROUP_FLOOR, w->s.nx, (size_t)n_rows, 1);
+    return ocl_grid_of(OCL_MIN_GROUP, w->s.nx, (size_t)n_rows, 1);
 }
 
 /* The buffer that a phase reads. */
@@ -344,17 +346,19 @@ static tc_status blur_box(cl_worker *w, voting_phase phase, row_box b, tc_err *e
     const uint64_t n = b.y1 - b.y0, row = b.z0 * w->s.ny + b.y0 - w->out_rows.first,
                    half = (uint64_t)w->s.shape.taps[1];
     const int in = plane_in(w, phase), out = plane_out(w, phase);
-    const ocl_grid grid = ocl_grid_of(OCL_GROUP_FLOOR, w->s.nx, (size_t)n, (size_t)(b.z1 - b.z0));
+    const ocl_grid grid = ocl_grid_of(OCL_MIN_GROUP, w->s.nx, (size_t)n, (size_t)(b.z1 - b.z0));
     ocl_grid wider = grid;
 
     wider.global[1] += (size_t)(2 * half);
-    return_if_error(OCL_QUEUE(
-        w, BLUR_Z, wider, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in), OCL_HELD(w, B_COLUMNS),
-        OCL_INT(b.z0), OCL_INT((int64_t)b.y0 - w->s.shape.taps[1]), OCL_UINT(w->in_rows.first)));
-    return_if_error(OCL_QUEUE(w, BLUR_Y, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_COLUMNS),
-                              OCL_HELD(w, B_LINES), OCL_INT(b.y0)));
-    return OCL_QUEUE(w, BLUR_X, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, B_LINES),
-                     OCL_HELD(w, out), OCL_UINT(row));
+    return_if_error(OCL_QUEUE(w, BLUR_Z, wider, err, OCL_BUFFER_ARG(w, B_SHAPE),
+                              OCL_BUFFER_ARG(w, in), OCL_BUFFER_ARG(w, B_COLUMNS), OCL_INT(b.z0),
+                              OCL_INT((int64_t)b.y0 - w->s.shape.taps[1]),
+                              OCL_UINT(w->in_rows.first)));
+    return_if_error(OCL_QUEUE(w, BLUR_Y, grid, err, OCL_BUFFER_ARG(w, B_SHAPE),
+                              OCL_BUFFER_ARG(w, B_COLUMNS), OCL_BUFFER_ARG(w, B_LINES),
+                              OCL_INT(b.y0)));
+    return OCL_QUEUE(w, BLUR_X, grid, err, OCL_BUFFER_ARG(w, B_SHAPE), OCL_BUFFER_ARG(w, B_LINES),
+                     OCL_BUFFER_ARG(w, out), OCL_UINT(row));
 }
 
 /* Queues voting for the pixels of a box. A work-group computes a tile: SEGMENT pixels of
@@ -366,9 +370,9 @@ static tc_status vote_box(cl_worker *w, row_box b, tc_err *err)
     const ocl_grid grid = ocl_grid_of(w->group, segments * w->group, tiles, (size_t)(b.z1 - b.z0));
     const int in = plane_in(w, VOTING_VOTE), out = plane_out(w, VOTING_VOTE);
 
-    return OCL_QUEUE(w, VOTE, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
-                     OCL_HELD(w, B_SPANS), OCL_HELD(w, B_ROWS), OCL_HELD(w, out), OCL_INT(b.z0),
-                     OCL_INT(b.y0), OCL_INT(b.y1), OCL_UINT(w->in_rows.first),
+    return OCL_QUEUE(w, VOTE, grid, err, OCL_BUFFER_ARG(w, B_SHAPE), OCL_BUFFER_ARG(w, in),
+                     OCL_BUFFER_ARG(w, B_SPANS), OCL_BUFFER_ARG(w, B_ROWS), OCL_BUFFER_ARG(w, out),
+                     OCL_INT(b.z0), OCL_INT(b.y0), OCL_INT(b.y1), OCL_UINT(w->in_rows.first),
                      OCL_UINT(w->out_rows.first));
 }
 
@@ -406,10 +410,10 @@ static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err
                             { 0 } };
     const int in = plane_in(w, VOTING_TURN), out = plane_out(w, VOTING_TURN);
 
-    return OCL_QUEUE(w, TURN, grid, err, OCL_HELD(w, B_SHAPE), OCL_HELD(w, in),
-                     OCL_HELD(w, B_SPANS), OCL_HELD(w, B_ROWS), OCL_HELD(w, B_OFFSETS),
-                     OCL_HELD(w, out), OCL_UINT(row), OCL_UINT(end), OCL_UINT(w->in_rows.first),
-                     OCL_UINT(w->out_rows.first));
+    return OCL_QUEUE(w, TURN, grid, err, OCL_BUFFER_ARG(w, B_SHAPE), OCL_BUFFER_ARG(w, in),
+                     OCL_BUFFER_ARG(w, B_SPANS), OCL_BUFFER_ARG(w, B_ROWS),
+                     OCL_BUFFER_ARG(w, B_OFFSETS), OCL_BUFFER_ARG(w, out), OCL_UINT(row),
+                     OCL_UINT(end), OCL_UINT(w->in_rows.first), OCL_UINT(w->out_rows.first));
 }
 
 /* Queues the launches of a phase for rows [row, end). */
@@ -420,9 +424,9 @@ static tc_status queue_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
 
     switch (phase) {
     case VOTING_VOTERS:
-        return OCL_QUEUE(w, VOTERS, row_grid(w, end - row), err, OCL_HELD(w, B_SHAPE),
-                         OCL_HELD(w, in), OCL_HELD(w, B_CODES), OCL_HELD(w, out), OCL_UINT(row),
-                         OCL_UINT(w->in_rows.first), OCL_UINT(w->out_rows.first));
+        return OCL_QUEUE(w, VOTERS, row_grid(w, end - row), err, OCL_BUFFER_ARG(w, B_SHAPE),
+                         OCL_BUFFER_ARG(w, in), OCL_BUFFER_ARG(w, B_CODES), OCL_BUFFER_ARG(w, out),
+                         OCL_UINT(row), OCL_UINT(w->in_rows.first), OCL_UINT(w->out_rows.first));
     case VOTING_TURN: return turn_rows(w, row, end, err);
     default: return queue_boxes(w, phase, row, end, err);
     }
@@ -445,15 +449,15 @@ static tc_status load_slab(cl_worker *w, voting_phase phase, uint64_t band, void
     w->out_rows = (row_range){ first, last - first };
     w->in_rows = rows_with_halo(s, first, last, halo_rows(s, phase));
     if (reads_pixels(phase))
-        return_if_error(ocl_put(&w->ocl, B_IN, 0, ocl_pixels_from(px, w->in_rows.first * s->nx),
-                                w->in_rows.n * s->nx * (px->bits / 8), err));
+        return_if_error(ocl_upload(&w->ocl, B_IN, 0, ocl_pixels_from(px, w->in_rows.first * s->nx),
+                                   w->in_rows.n * s->nx * (px->bits / 8), err));
     else
-        return_if_error(ocl_put(&w->ocl, B_IN, 0,
-                                (phase == VOTING_VOTE ? voters : votes) + w->in_rows.first * s->nx,
-                                w->in_rows.n * s->nx * word, err));
+        return_if_error(ocl_upload(
+            &w->ocl, B_IN, 0, (phase == VOTING_VOTE ? voters : votes) + w->in_rows.first * s->nx,
+            w->in_rows.n * s->nx * word, err));
     if (phase == VOTING_TURN)
-        return_if_error(ocl_put(&w->ocl, B_OUT, 0, voters + w->out_rows.first * s->nx,
-                                w->out_rows.n * s->nx * word, err));
+        return_if_error(ocl_upload(&w->ocl, B_OUT, 0, voters + w->out_rows.first * s->nx,
+                                   w->out_rows.n * s->nx * word, err));
     w->slab_end = w->done + (end - band);
     return TC_OK;
 }
@@ -464,8 +468,8 @@ static tc_status store_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
 {
     const size_t pixels = (size_t)(end - row) * w->s.nx,
                  offset = (size_t)(row - w->out_rows.first) * w->s.nx;
-    return_if_error(
-        ocl_get(&w->ocl, B_OUT, offset * sizeof *w->copy, w->copy, pixels * sizeof *w->copy, err));
+    return_if_error(ocl_download(&w->ocl, B_OUT, offset * sizeof *w->copy, w->copy,
+                                 pixels * sizeof *w->copy, err));
 
     memcpy(state_out(w, phase, state) + (size_t)row * w->s.nx, w->copy, pixels * sizeof *w->copy);
     return TC_OK;
@@ -499,7 +503,7 @@ static tc_status launch_phase(cl_worker *w, voting_phase phase, uint64_t *row, u
         *row += n;
         left = end_of_band(&w->s, *row) - *row;
         if (left > 0)
-            return_if_error(ocl_ask(&w->ocl, err));
+            return_if_error(ocl_poll_in_step(&w->ocl, err));
     }
     return TC_OK;
 }
@@ -553,7 +557,7 @@ static tc_status cl_sync(void *worker, void *state, tc_err *err)
 
     if (w->slab_bands > 0) /* each step copies its rows to the state */
         return TC_OK;
-    return_if_error(ocl_fetch(&w->ocl, parts, 2, head->chunks_done == 0, err));
+    return_if_error(ocl_download_parts(&w->ocl, parts, 2, head->chunks_done == 0, err));
     head->chunks_done = w->done;
     return TC_OK;
 }
@@ -578,7 +582,7 @@ static uint64_t room_for_peaks(const cl_worker *w)
 static tc_status end_peak_launch(cl_worker *w, tc_status status, int pace, uint64_t n, tc_err *err)
 {
     return_if_error(ocl_end_launch(&w->ocl, status, &w->pace[pace], n, err));
-    return tc_ask(w->ocl.work->poll, err);
+    return tc_call_poll(w->ocl.work->poll, err);
 }
 
 /* Finds all peaks, in any order. Sets *n to the number of peaks; if it exceeds room_for_peaks,
@@ -588,18 +592,18 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *peaks, uint64_t *n, tc_e
     const uint64_t room = room_for_peaks(w);
     const voting_scheme *const s = &w->s;
     cl_uint count = 0;
-    return_if_error(ocl_put(&w->ocl, B_LINES, 0, &count, sizeof count, err));
+    return_if_error(ocl_upload(&w->ocl, B_LINES, 0, &count, sizeof count, err));
 
     for (uint64_t row = 0, n_rows; row < item_rows(s); row += n_rows) {
         n_rows = ocl_pace_next(&w->pace[FIND_PACE], item_rows(s) - row);
-        return_if_error(
-            end_peak_launch(w,
-                            OCL_QUEUE(w, PEAKS, row_grid(w, n_rows), err, OCL_HELD(w, B_SHAPE),
-                                      OCL_HELD(w, B_VOTES), OCL_HELD(w, B_COLUMNS),
-                                      OCL_HELD(w, B_LINES), OCL_UINT(row), OCL_UINT(room)),
-                            FIND_PACE, n_rows, err));
+        return_if_error(end_peak_launch(
+            w,
+            OCL_QUEUE(w, PEAKS, row_grid(w, n_rows), err, OCL_BUFFER_ARG(w, B_SHAPE),
+                      OCL_BUFFER_ARG(w, B_VOTES), OCL_BUFFER_ARG(w, B_COLUMNS),
+                      OCL_BUFFER_ARG(w, B_LINES), OCL_UINT(row), OCL_UINT(room)),
+            FIND_PACE, n_rows, err));
     }
-    return_if_error(ocl_get(&w->ocl, B_LINES, 0, &count, sizeof count, err));
+    return_if_error(ocl_download(&w->ocl, B_LINES, 0, &count, sizeof count, err));
     *n = count;
     if (count > room)
         return TC_OK;
@@ -607,7 +611,7 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *peaks, uint64_t *n, tc_e
     peaks->list = calloc(count + (size_t)1, sizeof *peaks->list);
     return_if_error(list == NULL || peaks->list == NULL
                         ? tc_no_memory(err, "the peaks")
-                        : ocl_get(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err));
+                        : ocl_download(&w->ocl, B_COLUMNS, 0, list, count * sizeof *list, err));
     for (; peaks->n < count; peaks->n++) {
         const listed_peak *const found = &list[peaks->n];
 
@@ -627,19 +631,19 @@ static tc_status lines_of_batch(cl_worker *w, const voting_peak *peaks, uint64_t
 
     for (uint64_t i = 0; i < n; i++)
         list[i] = (listed_peak){ peaks[i].score, peaks[i].z, peaks[i].y, peaks[i].x };
-    return_if_error(ocl_put(&w->ocl, B_COLUMNS, 0, list, n * sizeof *list, err));
+    return_if_error(ocl_upload(&w->ocl, B_COLUMNS, 0, list, n * sizeof *list, err));
     for (uint64_t i = 0, count; i < n; i += count) {
         count = ocl_pace_next(&w->pace[SUMS_PACE], n - i);
         const ocl_grid grid = ocl_grid_of(VOTING_LINE_GROUP, count * VOTING_LINE_GROUP, 1, 1);
-        return_if_error(end_peak_launch(w,
-                                        OCL_QUEUE(w, LINES, grid, err, OCL_HELD(w, B_SHAPE),
-                                                  OCL_HELD(w, B_VOTERS), OCL_HELD(w, B_COLUMNS),
-                                                  OCL_HELD(w, B_LINES), OCL_UINT(i),
-                                                  OCL_INT(s->scale[0]), OCL_INT(s->scale[1]),
-                                                  OCL_INT(s->scale[2]), OCL_LONG(s->radius64)),
-                                        SUMS_PACE, count, err));
+        return_if_error(end_peak_launch(
+            w,
+            OCL_QUEUE(w, LINES, grid, err, OCL_BUFFER_ARG(w, B_SHAPE), OCL_BUFFER_ARG(w, B_VOTERS),
+                      OCL_BUFFER_ARG(w, B_COLUMNS), OCL_BUFFER_ARG(w, B_LINES), OCL_UINT(i),
+                      OCL_INT(s->scale[0]), OCL_INT(s->scale[1]), OCL_INT(s->scale[2]),
+                      OCL_LONG(s->radius64)),
+            SUMS_PACE, count, err));
     }
-    return ocl_get(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err);
+    return ocl_download(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err);
 }
 
 /* Computes lines[i] for each peak i. */
@@ -672,7 +676,7 @@ static tc_status output_points(cl_worker *w, voting_peaks *peaks, size_t item_in
 {
     const an_work *const work = w->ocl.work;
     const voting_params *const p = work->params;
-    return_if_error(voting_suppress(&w->s, peaks, work->poll, err));
+    return_if_error(voting_suppress_peaks(&w->s, peaks, work->poll, err));
 
     voting_apply_threshold(p, peaks);
     if (p->refine) {

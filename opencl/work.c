@@ -76,7 +76,7 @@ static tc_status copy_bytes(ocl_device *device, const ocl_buffer *buffer, size_t
     if (status != TC_OK || bytes == 0)
         return status;
     const double start = ocl_clock_ms();
-    if (ocl_stages(device, bytes)) /* whether to copy through the staging buffer */
+    if (ocl_uses_staging(device, bytes)) /* whether to copy through the staging buffer */
         status = from != NULL ? ocl_staged_write(device, buffer->memory, offset, from, bytes, err)
                               : ocl_staged_read(device, buffer->memory, offset, to, bytes, err);
     else if (from != NULL)
@@ -106,7 +106,7 @@ tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, 
     return copy_bytes(device, buffer, offset, NULL, to, bytes, err);
 }
 
-tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err)
+tc_status ocl_zero_buffer(ocl_device *device, const ocl_buffer *buffer, tc_err *err)
 {
     void *zeros = calloc(1, buffer->bytes > 0 ? buffer->bytes : 1);
     if (zeros == NULL)
@@ -165,7 +165,7 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
     if (first)
         batch->queued_ms = ocl_clock_ms();
     else
-        batch->more = true;
+        batch->has_several = true;
     return TC_OK;
 }
 
@@ -180,13 +180,14 @@ static void sleep_until_done(ocl_device *device, cl_event event, double expected
     cl_int state = CL_QUEUED;
     if (device->api.clFlush(device->queue) != CL_SUCCESS)
         return;
-    tc_background_allow(device->background); /* other threads may use this one's processor core */
+    tc_background_allow_threads(
+        device->background); /* other threads may use this one's processor core */
     os_sleep(expected_ms < 100 ? expected_ms * 0.75e-3 : 75e-3);
     while (device->api.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
                                       &state, NULL) == CL_SUCCESS &&
            state > CL_COMPLETE && ocl_clock_ms() < until)
         os_sleep(poll);
-    tc_background_disallow(device->background);
+    tc_background_disallow_threads(device->background);
 }
 
 /* Sets *ms to the device's time from the start of the batch's first launch to the end of `last`; if
@@ -215,7 +216,7 @@ tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_m
     *ms = 0;
     if (batch->first == NULL)
         return TC_OK;
-    if (batch->more) { /* there are launches after the first; they have no events */
+    if (batch->has_several) { /* there are launches after the first; they have no events */
         const cl_int code =
             device->api.clEnqueueMarkerWithWaitList(device->queue, 0, NULL, &batch->last);
         if (code != CL_SUCCESS) {
@@ -223,7 +224,7 @@ tc_status ocl_batch_wait(ocl_device *device, ocl_batch *batch, double expected_m
             return ocl_fail(device, "clEnqueueMarkerWithWaitList", code, err);
         }
     }
-    const cl_event last = batch->more ? batch->last : batch->first;
+    const cl_event last = batch->has_several ? batch->last : batch->first;
     if (expected_ms >= 2 && !(device->info.type & CL_DEVICE_TYPE_CPU))
         sleep_until_done(device, last, expected_ms);
     const cl_int code = device->api.clWaitForEvents(1, &last);
@@ -259,10 +260,10 @@ size_t ocl_round_up(size_t n, size_t multiple)
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most)
 {
     pace->target_ms = target_ms > 0.1 ? target_ms : 0.1;
-    pace->most = most > 0 ? most : 1;
-    pace->now = first > 0 ? first : 1;
-    if (pace->now > pace->most)
-        pace->now = pace->most;
+    pace->max_work = most > 0 ? most : 1;
+    pace->next_work = first > 0 ? first : 1;
+    if (pace->next_work > pace->max_work)
+        pace->next_work = pace->max_work;
     pace->last_ms = 0;
     pace->first = (double)first;
     pace->growth = NULL;
@@ -271,32 +272,33 @@ void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t mo
 
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left)
 {
-    assert(pace->now >= 1);
-    return left < pace->now ? left : pace->now;
+    assert(pace->next_work >= 1);
+    return left < pace->next_work ? left : pace->next_work;
 }
 
-/* pace->now is the amount of work of the next launch. */
-void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms)
+/* pace->next_work is the amount of work of the next launch. */
+void ocl_pace_adjust(ocl_pace *pace, uint64_t work, double ms)
 {
     /* Launches shall take a little less than the target, because the times of launches of equal
      * work vary. */
     const double aim = 0.8 * pace->target_ms;
-    const uint64_t before = pace->now;
+    const uint64_t before = pace->next_work;
     pace->last_ms = ms;
     if (work == 0)
         return;
     if (ms > pace->target_ms) {
         const uint64_t fitting = (uint64_t)((double)work * (aim / ms));
-        if (fitting < pace->now)
-            pace->now = fitting > 0 ? fitting : 1;
-    } else if (work >= pace->now && ms < aim) {
+        if (fitting < pace->next_work)
+            pace->next_work = fitting > 0 ? fitting : 1;
+    } else if (work >= pace->next_work && ms < aim) {
         /* The amount at most doubles. It at most quadruples if all units of work take equally long,
          * and a launch of four times the work should take no more than aim / 2. */
         const uint64_t factor = pace->even_units && ms * 8 <= aim ? 4 : 2;
-        const uint64_t limit = pace->now <= pace->most / factor ? pace->now * factor : pace->most;
+        const uint64_t limit =
+            pace->next_work <= pace->max_work / factor ? pace->next_work * factor : pace->max_work;
         const uint64_t fits = ms * 2 <= aim ? limit : (uint64_t)((double)work * (aim / ms));
-        pace->now = fits < limit ? (fits > pace->now ? fits : pace->now) : limit;
+        pace->next_work = fits < limit ? (fits > pace->next_work ? fits : pace->next_work) : limit;
     }
-    if (pace->growth != NULL && pace->now != before)
-        *pace->growth = (double)pace->now / pace->first;
+    if (pace->growth != NULL && pace->next_work != before)
+        *pace->growth = (double)pace->next_work / pace->first;
 }

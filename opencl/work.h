@@ -39,7 +39,7 @@ tc_status ocl_read(ocl_device *device, const ocl_buffer *buffer, size_t offset, 
                    size_t bytes, tc_err *err);
 /* Zeroes the whole buffer by copying zeros from the host, which is slow: for use once per item, not
  * once per launch (kernels clear their own accumulators). */
-tc_status ocl_zero(ocl_device *device, const ocl_buffer *buffer, tc_err *err);
+tc_status ocl_zero_buffer(ocl_device *device, const ocl_buffer *buffer, tc_err *err);
 /* Oclgrind's --uninitialized wrongly reports buffers that the host writes in parts (with an offset,
  * or by clEnqueueFillBuffer), but not buffers that are written whole, or by kernels alone. */
 
@@ -77,7 +77,7 @@ tc_status ocl_set_args(ocl_device *device, const ocl_kernel *kernel, const ocl_a
 typedef struct ocl_batch {
     cl_event first, last;
     double queued_ms; /* ocl_clock_ms when the first launch was queued */
-    bool more;        /* the batch has launches after the first */
+    bool has_several; /* the batch has launches after the first */
 } ocl_batch;
 
 /*
@@ -115,26 +115,27 @@ size_t ocl_round_up(size_t n, size_t multiple);
  */
 typedef struct ocl_pace {
     double target_ms;
-    uint64_t now;    /* the amount of work of the next launch */
-    uint64_t most;   /* the most that `now` may become */
+    uint64_t next_work; /* the amount of work of the next launch */
+    uint64_t max_work;  /* the most that `next_work` may become */
     double last_ms;  /* the duration of the last launch, which the next is expected to take too */
-    double first;    /* the first guess of `now`, which may be less than 1 */
-    double *growth;  /* receives now / first whenever `now` changes; NULL if that is not recorded */
-    bool even_units; /* all units of work take about equally long, so `now` may become four times as
-                        large at once (ocl_pace_took) */
+    double first;    /* the first guess of `next_work`, which may be less than 1 */
+    double *growth;  /* receives next_work / first whenever `next_work` changes; NULL if that is not
+                        recorded */
+    bool even_units; /* all units of work take about equally long, so `next_work` may become four
+                        times as large at once (ocl_pace_adjust) */
 } ocl_pace;
 
-/* Initialises the pace for launches of about target_ms. Sets `now` to `first`, but to at least 1
- * and at most `most`. This device's speed is not known yet, so `first` should be the work that the
- * slowest device does in about two milliseconds. */
+/* Initialises the pace for launches of about target_ms. Sets `next_work` to `first`, but to at
+ * least 1 and at most `max_work`. This device's speed is not known yet, so `first` should be the
+ * work that the slowest device does in about two milliseconds. */
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most);
 /* The work of the next launch, where `left` is the work that remains: at least 1 unless left is
  * 0. */
 uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left);
-/* Adjusts `now` after a launch of `work` units that took ms. If the launch took longer than
- * target_ms, `now` shrinks at once. It grows only if the launch did at least `now` units: to at
- * most twice its value or, with even_units, to four times its value if a launch of that size should
- * take at most half of target_ms. */
-void ocl_pace_took(ocl_pace *pace, uint64_t work, double ms);
+/* Adjusts `next_work` after a launch of `work` units that took ms. If the launch took longer than
+ * target_ms, `next_work` shrinks at once. It grows only if the launch did at least `next_work`
+ * units: to at most twice its value or, with even_units, to four times its value if a launch of
+ * that size should take at most half of target_ms. */
+void ocl_pace_adjust(ocl_pace *pace, uint64_t work, double ms);
 
 #endif

@@ -56,8 +56,9 @@ size_t ocl_group_size(const ocl_device *device, size_t most)
     return most;
 }
 
-tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names,
-                    size_t n, tc_err *err, const char *format, ...)
+tc_status ocl_build_kernels(ocl_worker *w, const ocl_source *source, bool floats,
+                            const char *const *names, size_t n, tc_err *err, const char *format,
+                            ...)
 {
     assert(n <= OCL_MOST_KERNELS);
     char defines[128];
@@ -74,17 +75,17 @@ tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const 
     for (size_t i = 0; i < n; i++) {
         if (names[i] != NULL)
             return_if_error(ocl_kernel_new(w->device, program, names[i], &w->kernel[i], err));
-        return_if_error(tc_ask(w->work->poll, err));
+        return_if_error(tc_call_poll(w->work->poll, err));
     }
     return TC_OK;
 }
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
-tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err)
+tc_status ocl_make_buffers(ocl_worker *w, const ocl_buffer_need *needs, size_t n, tc_err *err)
 {
     for (size_t i = 0; i < n; i++) {
-        const ocl_need *const need = &needs[i];
+        const ocl_buffer_need *const need = &needs[i];
 
         assert(need->buffer >= 0 && need->buffer < OCL_MOST_BUFFERS);
         assert(w->buffer[need->buffer].memory == NULL);
@@ -93,7 +94,7 @@ tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_er
         return_if_error(
             ocl_buffer_new(w->device, need->bytes, need->what, &w->buffer[need->buffer], err));
         if (need->from != NULL)
-            return_if_error(ocl_put(w, need->buffer, 0, need->from, need->bytes, err));
+            return_if_error(ocl_upload(w, need->buffer, 0, need->from, need->bytes, err));
     }
     return TC_OK;
 }
@@ -103,8 +104,8 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
     return px->bits == 16 ? (const void *)(px->u16 + first) : px->u8 + first;
 }
 
-/* The most bytes that are copied between two calls of tc_ask. Copying them takes about 10 ms, even
- * to memory that is used for the first time. */
+/* The most bytes that are copied between two calls of tc_call_poll. Copying them takes about 10 ms,
+ * even to memory that is used for the first time. */
 #define TRANSFER ((size_t)1 << 25)
 
 /* Copies bytes from `from` to the buffer, or, if `from` is NULL, from the buffer to `to`. */
@@ -119,18 +120,19 @@ static tc_status transfer_bytes(ocl_worker *w, int buffer, size_t offset, const 
             from != NULL ? ocl_write(w->device, &w->buffer[buffer], offset + at, from + at, n, err)
                          : ocl_read(w->device, &w->buffer[buffer], offset + at, to + at, n, err));
         if (at + n < bytes)
-            return_if_error(tc_ask(w->work->poll, err));
+            return_if_error(tc_call_poll(w->work->poll, err));
     }
     return TC_OK;
 }
 
-tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
-                  tc_err *err)
+tc_status ocl_upload(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
+                     tc_err *err)
 {
     return transfer_bytes(w, buffer, offset, from, NULL, bytes, err);
 }
 
-tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err)
+tc_status ocl_download(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes,
+                       tc_err *err)
 {
     return transfer_bytes(w, buffer, offset, NULL, to, bytes, err);
 }
@@ -150,8 +152,8 @@ static tc_status read_parts(ocl_worker *w, const ocl_part *parts, size_t n, unsi
                             tc_err *err)
 {
     for (size_t i = 0, at = 0; i < n; at += parts[i++].bytes)
-        return_if_error(ocl_get(w, parts[i].buffer, 0, copy != NULL ? copy + at : parts[i].to,
-                                parts[i].bytes, err));
+        return_if_error(ocl_download(w, parts[i].buffer, 0, copy != NULL ? copy + at : parts[i].to,
+                                     parts[i].bytes, err));
     return TC_OK;
 }
 
@@ -165,16 +167,16 @@ static tc_status copy_part(const ocl_worker *w, const ocl_part *part, const unsi
         n = part->bytes - at < TRANSFER ? part->bytes - at : TRANSFER;
         memcpy(to + at, from + at, n);
         if (at + n < part->bytes)
-            return_if_error(tc_ask(w->work->poll, err));
+            return_if_error(tc_call_poll(w->work->poll, err));
     }
     return TC_OK;
 }
 
-tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err)
+tc_status ocl_download_parts(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err)
 {
-    if (w->torn)
+    if (w->is_inconsistent)
         return tc_fail(err, TC_TRY_LATER, "stopped");
-    unsigned char *const copy = zero ? NULL : os_zeroed(parts_bytes(parts, n) + 1);
+    unsigned char *const copy = zero ? NULL : os_alloc_zeroed(parts_bytes(parts, n) + 1);
     tc_status status = zero || copy != NULL ? read_parts(w, parts, n, copy, err)
                                             : tc_no_memory(err, w->launcher->name);
 
@@ -197,7 +199,7 @@ ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z)
 
 /* Records in *old the value that an argument is about to be set to. Returns false if the argument
  * already has that value. Local memory has no value, and is set each time. */
-static bool record_change(ocl_set_value *old, const ocl_arg *arg)
+static bool record_change(ocl_last_value *old, const ocl_arg *arg)
 {
     if (arg->value != NULL && old->bytes == arg->bytes &&
         memcmp(old->value, arg->value, arg->bytes) == 0)
@@ -211,7 +213,7 @@ static bool record_change(ocl_set_value *old, const ocl_arg *arg)
 /* Sets argument i of a kernel, unless it already has this value. */
 static tc_status set_arg(ocl_worker *w, int kernel, size_t i, const ocl_arg *arg, tc_err *err)
 {
-    ocl_set_value *const old = i < OCL_REMEMBERED_ARGS ? &w->set[kernel][i] : NULL;
+    ocl_last_value *const old = i < OCL_REMEMBERED_ARGS ? &w->set[kernel][i] : NULL;
 
     if (old != NULL && !record_change(old, arg))
         return TC_OK;
@@ -265,11 +267,11 @@ static void sleep_between_launches(ocl_worker *w, double took_ms)
         return;
     d->next_launch_ms =
         (d->next_launch_ms > earliest ? d->next_launch_ms : earliest) + took_ms / d->share;
-    tc_background_allow(d->background);
+    tc_background_allow_threads(d->background);
     while ((left = d->next_launch_ms - ocl_clock_ms()) > 0 &&
-           tc_ask(w->work->poll, &ignored) == TC_OK)
+           tc_call_poll(w->work->poll, &ignored) == TC_OK)
         os_sleep((left < 50 ? left : 50) * 1e-3);
-    tc_background_disallow(d->background);
+    tc_background_disallow_threads(d->background);
 }
 
 tc_status ocl_end_launch(ocl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
@@ -280,15 +282,15 @@ tc_status ocl_end_launch(ocl_worker *w, tc_status status, ocl_pace *pace, uint64
         status = ocl_batch_wait(w->device, &w->batch, pace->last_ms, &w->took_ms, err);
     ocl_batch_drop(w->device, &w->batch);
     if (status == TC_OK)
-        ocl_pace_took(pace, work, w->took_ms);
+        ocl_pace_adjust(pace, work, w->took_ms);
     sleep_between_launches(w, w->took_ms);
     return status;
 }
 
-tc_status ocl_ask(ocl_worker *w, tc_err *err)
+tc_status ocl_poll_in_step(ocl_worker *w, tc_err *err)
 {
-    const tc_status status = tc_ask(w->work->poll, err);
+    const tc_status status = tc_call_poll(w->work->poll, err);
 
-    w->torn = w->torn || status != TC_OK;
+    w->is_inconsistent = w->is_inconsistent || status != TC_OK;
     return status;
 }

@@ -16,18 +16,19 @@
  *     }
  *     const an_backend ocl_NAME = { "opencl", cl_open, cl_step, cl_sync, ocl_worker_close };
  *
- * open_worker builds the kernels (ocl_build), sets the paces (ocl_pace_begin) and allocates the
- * buffers from a table (ocl_make_buffers). cl_step does as much work as its pace allows: it queues
- * launches (OCL_QUEUE), and calls ocl_end_launch, which waits for them, or drops the batch if
- * queuing failed:
+ * open_worker builds the kernels (ocl_build_kernels), sets the paces (ocl_pace_begin) and allocates
+ * the buffers from a table (ocl_make_buffers). cl_step does as much work as its pace allows: it
+ * queues launches (OCL_QUEUE), and calls ocl_end_launch, which waits for them, or drops the batch
+ * if queuing failed:
  *
  *     const uint64_t n = ocl_pace_next(&w->pace, left);
  *     tc_status status = OCL_QUEUE(w, K_MASK, ocl_grid_of(64, nx, n, 1), err,
- *                              OCL_HELD(w, PIXELS), OCL_HELD(w, MASK), OCL_UINT(first));
+ *                              OCL_BUFFER_ARG(w, PIXELS),
+ *                              OCL_BUFFER_ARG(w, MASK), OCL_UINT(first));
  *     status = ocl_end_launch(&w->ocl, status, &w->pace, n, err);
  *
- * cl_sync reads with ocl_fetch, which copies everything or nothing. As everywhere in opencl/,
- * failures of the device are TC_DEVICE or TC_TOO_LARGE, with a message.
+ * cl_sync reads with ocl_download_parts, which copies everything or nothing. As everywhere in
+ * opencl/, failures of the device are TC_DEVICE or TC_TOO_LARGE, with a message.
  */
 #ifndef OCL_WORKER_H
 #define OCL_WORKER_H
@@ -56,10 +57,10 @@ typedef struct ocl_launcher {
 } ocl_launcher;
 
 /* The last value of a kernel's argument; bytes is 0 if it is not known. */
-typedef struct ocl_set_value {
+typedef struct ocl_last_value {
     size_t bytes;
     unsigned char value[8];
-} ocl_set_value;
+} ocl_last_value;
 
 typedef struct ocl_worker {
     const ocl_launcher *launcher;
@@ -67,12 +68,13 @@ typedef struct ocl_worker {
     ocl_device *device;
     ocl_buffer buffer[OCL_MOST_BUFFERS]; /* numbered by the backend's enum */
     ocl_kernel kernel[OCL_MOST_KERNELS]; /* numbered by the backend's enum */
-    ocl_set_value set[OCL_MOST_KERNELS][OCL_REMEMBERED_ARGS];
-    ocl_batch batch; /* launches queued since the last wait */
-    size_t n_paces;  /* number of calls of ocl_pace_begin */
-    bool torn; /* a step has stopped halfway (ocl_ask), so the buffers do not contain a valid state
-                */
-    double took_ms; /* device time of the launches that ocl_end_launch last waited for */
+    ocl_last_value set[OCL_MOST_KERNELS][OCL_REMEMBERED_ARGS];
+    ocl_batch batch;      /* launches queued since the last wait */
+    size_t n_paces;       /* number of calls of ocl_pace_begin */
+    bool is_inconsistent; /* a step has stopped halfway (ocl_poll_in_step), so the buffers do not
+                           * contain a valid state
+                           */
+    double took_ms;       /* device time of the launches that ocl_end_launch last waited for */
 } ocl_worker;
 
 /* The functions for open and close of an an_backend. If opening fails, *worker is NULL. */
@@ -95,27 +97,29 @@ size_t ocl_group_size(const ocl_device *device, size_t most);
 /* Builds a program and makes kernel i of the worker, i < n, from names[i] (strings that outlive the
  * worker); leaves kernel i unchanged if names[i] is NULL. format and the arguments that follow
  * (printf style) make the flags `defines` of ocl_program_build, which also describes `floats`. */
-tc_status ocl_build(ocl_worker *w, const ocl_source *source, bool floats, const char *const *names,
-                    size_t n, tc_err *err, const char *format, ...) TC_FORMAT(7, 8);
+tc_status ocl_build_kernels(ocl_worker *w, const ocl_source *source, bool floats,
+                            const char *const *names, size_t n, tc_err *err, const char *format,
+                            ...) TC_FORMAT(7, 8);
 
 /* --- buffers --------------------------------------------------------------------------------- */
 
 /* A buffer that a backend needs. */
-typedef struct ocl_need {
+typedef struct ocl_buffer_need {
     int buffer;       /* the buffer's number; the buffer is not allocated yet */
     uint64_t bytes;   /* its size; if 0, it is not needed and not allocated */
     const char *what; /* its purpose, for messages */
     const void *from; /* its initial content; if NULL, the content is undefined */
-} ocl_need;
+} ocl_buffer_need;
 /* Allocates the buffers. After an error, the buffers that were allocated remain until the worker is
  * closed. */
-tc_status ocl_make_buffers(ocl_worker *w, const ocl_need *needs, size_t n, tc_err *err);
+tc_status ocl_make_buffers(ocl_worker *w, const ocl_buffer_need *needs, size_t n, tc_err *err);
 
-/* Copy bytes to (ocl_put) or from (ocl_get) a buffer, from `offset` on, in pieces, and call
+/* Copy bytes to (ocl_upload) or from (ocl_download) a buffer, from `offset` on, in pieces, and call
  * work->poll between the pieces. If bytes is 0, the buffer need not exist. */
-tc_status ocl_put(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
-                  tc_err *err);
-tc_status ocl_get(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes, tc_err *err);
+tc_status ocl_upload(ocl_worker *w, int buffer, size_t offset, const void *from, size_t bytes,
+                     tc_err *err);
+tc_status ocl_download(ocl_worker *w, int buffer, size_t offset, void *to, size_t bytes,
+                       tc_err *err);
 
 /* The address of the grey value of pixel `first`, of 8 or 16 bits. */
 const void *ocl_pixels_from(const wu_pixels *px, size_t first);
@@ -128,8 +132,9 @@ typedef struct ocl_part {
 } ocl_part;
 /* Copies the parts to the host. An error leaves the destinations unchanged: the parts are first
  * read into temporary memory. zero: the destinations contain zeros, so the parts are read into them
- * directly, and zeroed after an error. Also returns TC_TRY_LATER if the worker is torn. */
-tc_status ocl_fetch(ocl_worker *w, const ocl_part *parts, size_t n, bool zero, tc_err *err);
+ * directly, and zeroed after an error. Also returns TC_TRY_LATER if the worker is inconsistent. */
+tc_status ocl_download_parts(ocl_worker *w, const ocl_part *parts, size_t n, bool zero,
+                             tc_err *err);
 
 /* --- launches -------------------------------------------------------------------------------- */
 
@@ -144,9 +149,9 @@ typedef struct ocl_grid {
 ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z);
 
 /* n / unit, rounded up. */
-static inline uint32_t ocl_units(uint64_t n, uint64_t unit)
+static inline uint32_t ocl_unit_count(uint64_t n, uint64_t unit)
 {
-    return (uint32_t)tc_quotient_up(n, unit);
+    return (uint32_t)tc_div_ceil(n, unit);
 }
 
 /* Queues a launch of the worker's kernel number `kernel`. Arguments that have the same value as in
@@ -155,12 +160,12 @@ static inline uint32_t ocl_units(uint64_t n, uint64_t unit)
 tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *args, size_t n,
                     tc_err *err);
 /* Calls ocl_queue for a backend's worker, with the kernel's arguments as the macro's last ones:
- * OCL_HELD, OCL_LOCAL, OCL_INT, OCL_UINT, ... */
+ * OCL_BUFFER_ARG, OCL_LOCAL, OCL_INT, OCL_UINT, ... */
 #define OCL_QUEUE(w, kernel, grid, err, ...)                             \
     ocl_queue(&(w)->ocl, kernel, grid, (const ocl_arg[]){ __VA_ARGS__ }, \
               sizeof((const ocl_arg[]){ __VA_ARGS__ }) / sizeof(ocl_arg), err)
 /* An argument that is the worker's buffer number i. */
-#define OCL_HELD(w, i) OCL_BUFFER((w)->ocl.buffer[i])
+#define OCL_BUFFER_ARG(w, i) OCL_BUFFER((w)->ocl.buffer[i])
 /* Arguments: a number of the kernel's type int, uint, long or float. */
 /* clang-format off */
 #define OCL_INT(v) { sizeof(cl_int), &(const cl_int){ (cl_int)(v) } }
@@ -176,13 +181,13 @@ tc_status ocl_queue(ocl_worker *w, int kernel, ocl_grid grid, const ocl_arg *arg
 void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most);
 
 /* Ends a batch of launches. status: the result of queuing them. If it is TC_OK, waits for the batch
- * and adjusts the pace (ocl_pace_took) to the time that `work` took; otherwise drops the batch and
- * returns status. Then sleeps if launches may take only a share of the time (ocl_device.share), and
- * calls work->poll meanwhile; a request to stop ends the sleep, but is not returned. */
+ * and adjusts the pace (ocl_pace_adjust) to the time that `work` took; otherwise drops the batch
+ * and returns status. Then sleeps if launches may take only a share of the time (ocl_device.share),
+ * and calls work->poll meanwhile; a request to stop ends the sleep, but is not returned. */
 tc_status ocl_end_launch(ocl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
                          tc_err *err);
 /* Calls work->poll between launches of a step that changes the state's buffers in place. If the
- * poll requests to stop, the worker becomes torn (ocl_worker.torn). */
-tc_status ocl_ask(ocl_worker *w, tc_err *err);
+ * poll requests to stop, the worker becomes inconsistent (ocl_worker.is_inconsistent). */
+tc_status ocl_poll_in_step(ocl_worker *w, tc_err *err);
 
 #endif

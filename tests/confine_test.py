@@ -47,7 +47,7 @@ def files():
 
 
 INHERITED = 200                # descriptors 200 to 202 are inherited, and must be closed
-MAKES, LOCKS = 1, 2            # OS_CALLS_MAKE and OS_CALLS_LOCK
+MAKES, LOCKS = 1, 2            # OS_CALLS_MODIFY_FILES and OS_CALLS_LOCK_FILES
 
 
 def broken(argv, at, calls=None, expect=None):

@@ -21,7 +21,7 @@ NOT_A_TASKS = ["is the work unit and cannot be written too", "run: takes one wor
                "%s: error: %s", "or --replace"]
 LITERAL = r'"(?:[^"\\]|\\.)*"'
 LITERALS = r'(?:%s\s*(?:PRI\w+\s*)?)+' % LITERAL
-STATUS = (r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|tc_write_fault\(\w+\)|TC_DEVICE|TC_TOO_LARGE|'
+STATUS = (r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|tc_write_error_status\(\w+\)|TC_DEVICE|TC_TOO_LARGE|'
           r'TC_USAGE|TC_NO_MEMORY|st|status|device != NULL \? TC_DEVICE : TC_INTERNAL)')
 PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'fprintf\(stderr,\s*(%s)' % LITERALS,
@@ -34,7 +34,7 @@ PLACES = [r'tc_fail\(\w*&?\w+(?:->\w+)?,\s*%s,\s*(%s)' % (STATUS, LITERALS),
           r'append_text\(reason,\s*(%s)' % LITERALS,
           r'boinc_side_temporary_exit\((%s)' % LITERALS]
 # A message to which a text from the work unit is appended.
-BEFORE_TEXT = r'fputs\((%s), stderr\);\s*tc_put_plain' % LITERALS
+BEFORE_TEXT = r'fputs\((%s), stderr\);\s*tc_print_printable' % LITERALS
 
 
 def text_of(literals):

@@ -14,10 +14,10 @@ enum { REASON_MAX = 64 }; /* bytes of the text of a reason */
 
 /* The state that both implementations share; there is one job per process. */
 static const bw_side *side = &bw_null_side;
-static bw_request last_request = BW_GO_ON; /* the result of the last bw_poll */
-static const char *reason_text = "";       /* the reason of last_request */
-static char reason_buffer[REASON_MAX];     /* contains reason_text if a signal was the reason */
-static double asleep_seconds;              /* total time that bw_poll has slept, in seconds */
+static bw_request last_request = BW_CONTINUE; /* the result of the last bw_poll */
+static const char *reason_text = "";          /* the reason of last_request */
+static char reason_buffer[REASON_MAX];        /* contains reason_text if a signal was the reason */
+static double asleep_seconds;                 /* total time that bw_poll has slept, in seconds */
 static _Atomic int signal_number; /* the signal that was caught; 0 if none; a signal handler writes
                                      it, and all threads read it */
 
@@ -39,7 +39,7 @@ void bw_init(const bw_options *options)
     /* A client's task receives signals, too: Ctrl-C in the client's terminal and the system's
      * shutdown reach all processes of the group. They are caught so that a checkpoint can be
      * written. */
-    os_on_stop(on_signal);
+    os_set_stop_handler(on_signal);
 #ifdef BW_WITH_BOINC
     if (!options->standalone_command) {
         const bw_side *const boinc = bw_boinc_side();
@@ -116,12 +116,12 @@ void bw_checkpoint_failed(void)
 }
 
 /* Returns the request of the client or of a signal. With BW_QUIT and BW_ABORT sets *reason, which
- * may point to `text`; with BW_GO_ON sets *suspended. */
+ * may point to `text`; with BW_CONTINUE sets *suspended. */
 static bw_request read_request(const char **reason, char text[REASON_MAX], bool *suspended)
 {
-    const bw_request request = side->asked(reason, suspended);
+    const bw_request request = side->get_request(reason, suspended);
 
-    if (request != BW_GO_ON || !bw_signal_caught())
+    if (request != BW_CONTINUE || !bw_signal_caught())
         return request;
     snprintf(text, REASON_MAX, "interrupted by signal %d", bw_signal_caught());
     *reason = text;
@@ -132,9 +132,9 @@ bw_request bw_poll(void)
 {
     bool suspended = true;
 
-    while (last_request == BW_GO_ON && suspended) {
+    while (last_request == BW_CONTINUE && suspended) {
         last_request = read_request(&reason_text, reason_buffer, &suspended);
-        if (last_request == BW_GO_ON && suspended) {
+        if (last_request == BW_CONTINUE && suspended) {
             const double start = tc_seconds();
 
             os_sleep(0.1);
@@ -144,19 +144,19 @@ bw_request bw_poll(void)
     return last_request;
 }
 
-double bw_asleep(void)
+double bw_suspended_seconds(void)
 {
     return asleep_seconds;
 }
 
-bool bw_listen(void)
+bool bw_poll_from_thread(void)
 {
     char text[REASON_MAX];
     const char *reason = "";
     bool suspended = false;
     const bw_request request = read_request(&reason, text, &suspended);
 
-    if (request == BW_GO_ON)
+    if (request == BW_CONTINUE)
         return suspended;
     fputs(os_terminal_columns() > 0 ? "\r\033[K" : "", stderr); /* clears a progress bar */
     fprintf(stderr,
@@ -167,14 +167,14 @@ bool bw_listen(void)
     abort();
 }
 
-const char *bw_why(void)
+const char *bw_request_reason(void)
 {
-    return last_request == BW_GO_ON ? "" : reason_text;
+    return last_request == BW_CONTINUE ? "" : reason_text;
 }
 
 void bw_exit_on_request(void)
 {
-    assert(last_request != BW_GO_ON);
+    assert(last_request != BW_CONTINUE);
     side->exit_on_request(last_request);
     abort();
 }
@@ -186,16 +186,16 @@ void bw_temporary_exit(const char *reason)
     abort();
 }
 
-void bw_leave_now(int delay, const char *reason, bool alert)
+void bw_temporary_exit_now(int delay, const char *reason, bool alert)
 {
     assert(delay >= 0 && delay <= 86400 && reason[0] != '\0');
-    side->leave_now(delay, reason, alert);
+    side->temporary_exit_now(delay, reason, alert);
     abort();
 }
 
 void bw_finish(int code, const char *message)
 {
-    assert(last_request == BW_GO_ON);
+    assert(last_request == BW_CONTINUE);
     side->finish(code, message);
     abort();
 }

@@ -8,7 +8,7 @@
  * ("texcell run"), and was started in a slot folder; otherwise bw_null.c.
  *
  * There is one job per process, as in BOINC itself, so the functions take no handle. Only the main
- * thread may call them, except for bw_listen, bw_leave_now and bw_signal_caught.
+ * thread may call them, except for bw_poll_from_thread, bw_temporary_exit_now and bw_signal_caught.
  *
  * Rules for the job's loop:
  *  - Nothing interrupts the program between two calls of bw_poll: BOINC's
@@ -76,7 +76,7 @@ typedef struct bw_volunteer {
 } bw_volunteer;
 
 typedef enum bw_request {
-    BW_GO_ON = 0,
+    BW_CONTINUE = 0,
     BW_QUIT, /* exit now, after writing a checkpoint */
     BW_ABORT /* exit now; the work is not needed any more */
 } bw_request;
@@ -125,7 +125,7 @@ void bw_checkpoint_failed(void);
  * returns the same request. */
 bw_request bw_poll(void);
 /* Returns the total time, in seconds, that bw_poll has slept because the task was suspended. */
-double bw_asleep(void);
+double bw_suspended_seconds(void);
 /* Returns the number of the signal that asked the program to end; 0 before such a signal. Safe in a
  * signal handler. */
 int bw_signal_caught(void);
@@ -133,10 +133,10 @@ int bw_signal_caught(void);
  * library call, such as compiling a kernel. If the client or a signal requests to end the process,
  * prints a line on stderr and ends it as bw_exit_on_request does, without writing a checkpoint.
  * Otherwise returns whether the task is suspended. */
-bool bw_listen(void);
+bool bw_poll_from_thread(void);
 /* Returns the reason of bw_poll's BW_QUIT or BW_ABORT: "the client asked to quit", "the client is
  * gone", "interrupted by signal 2" and the like; "" before that. */
-const char *bw_why(void);
+const char *bw_request_reason(void);
 
 /* Ends the process after BW_QUIT or BW_ABORT: the client later restarts a task that quit, and
  * discards one that was aborted; without a client the exit code is that of TC_TRY_LATER. Flushes
@@ -151,7 +151,7 @@ void bw_temporary_exit(const char *reason) BW_NORETURN;
  * a minute later without delay, if the file for the client cannot be written). Safe in a signal
  * handler; flushes and frees nothing. reason: a line of up to 250 characters. alert: show the
  * reason in the client's notices. */
-void bw_leave_now(int delay, const char *reason, bool alert) BW_NORETURN;
+void bw_temporary_exit_now(int delay, const char *reason, bool alert) BW_NORETURN;
 /* Ends the process with an exit code; with a client the job then counts as done (0) or failed.
  * message (may be NULL): written to the client's log, for the volunteer. Close devices and files
  * before. With a client this takes two seconds, as it waits until the last status messages are

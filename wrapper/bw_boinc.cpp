@@ -87,7 +87,7 @@ enum { SPARE_ROOM = 512 }; // bytes of the file
 void make_spare_file(void)
 {
     char room[SPARE_ROOM];
-    const int fd = os_open(spare_file, OS_OVER);
+    const int fd = os_open(spare_file, OS_OVERWRITE);
     memset(room, '\n', sizeof room);
     if (fd >= 0) {
         // A failure is ignored: without this file exiting only needs free space on the disk.
@@ -101,7 +101,7 @@ void make_spare_file(void)
 // Safe in a signal handler.
 bool write_exit_file(const char *name, const char *const *texts, int n)
 {
-    const int fd = os_open(spare_file, OS_KEEP);
+    const int fd = os_open(spare_file, OS_UPDATE);
     off_t size = 0;
     bool complete = fd >= 0;
     for (int i = 0; complete && i < n; i++) {
@@ -138,7 +138,7 @@ bool write_finish_file(void)
     return write_exit_file(BOINC_FINISH_CALLED_FILE, texts, 1);
 }
 
-bw_request boinc_side_asked(const char **why, bool *suspended);
+bw_request boinc_side_get_request(const char **why, bool *suspended);
 void boinc_side_exit_on_request(bw_request request);
 
 // Sleeps for a second. Ends the process instead if the client requests that or a signal was caught.
@@ -146,20 +146,21 @@ void wait_a_second(void)
 {
     const char *why;
     bool suspended;
-    const bw_request request = boinc_side_asked(&why, &suspended);
-    if (request != BW_GO_ON || bw_signal_caught())
+    const bw_request request = boinc_side_get_request(&why, &suspended);
+    if (request != BW_CONTINUE || bw_signal_caught())
         boinc_side_exit_on_request(request);
     os_sleep(1);
 }
 
-// A file that counts consecutive temporary exits (tc_count_in_file). The longer the series, the
-// longer the delay, as the client aborts a task after a hundred exits without a checkpoint.
+// A file that counts consecutive temporary exits (tc_increment_file_counter). The longer the
+// series, the longer the delay, as the client aborts a task after a hundred exits without a
+// checkpoint.
 const char exit_count_file[] = "waits";
 const int hour = 3600;
 
 void boinc_side_temporary_exit(const char *reason)
 {
-    const uint64_t n_exits = tc_count_in_file(exit_count_file);
+    const uint64_t n_exits = tc_increment_file_counter(exit_count_file);
     const int delay = n_exits <= 1 ? 300 : n_exits <= 24 ? hour : 24 * hour;
     const std::string line = one_line(reason);
     while (!request_temporary_exit(delay, line.c_str(), n_exits == 2))
@@ -185,7 +186,7 @@ void shorten_log(void)
     static const char marker[] = "texcell: older lines are left out here\n";
     char first[PART], last[PART];
     struct stat info;
-    const int fd = os_open(STDERR_FILE, OS_KEEP);
+    const int fd = os_open(STDERR_FILE, OS_UPDATE);
     if (fd < 0)
         return;
     if (fstat(fd, &info) == 0 && info.st_size > MOST && tc_read_all_at(fd, 0, first, PART) &&
@@ -337,7 +338,7 @@ void boinc_side_get_volunteer(bw_volunteer *volunteer)
     snprintf(volunteer->user, sizeof volunteer->user, "%s", data.user_name);
     snprintf(volunteer->team, sizeof volunteer->team, "%s", data.team_name);
     // The name of the project's folder is made from the project's address.
-    snprintf(volunteer->project, sizeof volunteer->project, "%s", os_last_part(data.project_dir));
+    snprintf(volunteer->project, sizeof volunteer->project, "%s", os_base_name(data.project_dir));
     volunteer->host_credit = data.host_total_credit;
 }
 
@@ -370,7 +371,7 @@ void boinc_side_checkpoint_failed(void)
     boinc_end_critical_section();
 }
 
-bw_request boinc_side_asked(const char **why, bool *suspended)
+bw_request boinc_side_get_request(const char **why, bool *suspended)
 {
     BOINC_STATUS status;
     memset(&status, 0, sizeof status);
@@ -388,7 +389,7 @@ bw_request boinc_side_asked(const char **why, bool *suspended)
         *why = "the client is gone";
         return BW_QUIT;
     }
-    return BW_GO_ON;
+    return BW_CONTINUE;
 }
 
 void boinc_side_exit_on_request(bw_request request)
@@ -406,16 +407,16 @@ void boinc_side_exit_on_request(bw_request request)
     const int number = bw_signal_caught();
     if (number) {
         fflush(nullptr);
-        os_end_as_stopped(number);
+        os_exit_by_signal(number);
     }
     exit_now(0);
 }
 
-void boinc_side_leave_now(int delay, const char *reason, bool alert)
+void boinc_side_temporary_exit_now(int delay, const char *reason, bool alert)
 {
     if (!request_temporary_exit(delay, reason, alert)) {
         os_sleep(60);
-        os_end_as_stopped(SIGTERM); // the client does not count this as an exit for no reason
+        os_exit_by_signal(SIGTERM); // the client does not count this as an exit for no reason
     }
     os_exit_now(0);
 }
@@ -455,10 +456,10 @@ const bw_side boinc_side = {
     boinc_side_time_to_checkpoint,
     boinc_side_checkpoint_completed,
     boinc_side_checkpoint_failed,
-    boinc_side_asked,
+    boinc_side_get_request,
     boinc_side_exit_on_request,
     boinc_side_temporary_exit,
-    boinc_side_leave_now,
+    boinc_side_temporary_exit_now,
     boinc_side_finish,
 };
 

@@ -72,11 +72,11 @@ static void null_restart_clock(void)
     null.last_checkpoint = tc_seconds();
 }
 
-static bw_request null_asked(const char **why, bool *suspended)
+static bw_request null_get_request(const char **why, bool *suspended)
 {
     (void)why;
     *suspended = false;
-    return BW_GO_ON; /* bw.c checks for signals */
+    return BW_CONTINUE; /* bw.c checks for signals */
 }
 
 static void end_process(int code)
@@ -97,7 +97,7 @@ static void null_temporary_exit(const char *reason)
     end_process(tc_exit_code(TC_TRY_LATER));
 }
 
-static void null_leave_now(int delay, const char *reason, bool alert)
+static void null_temporary_exit_now(int delay, const char *reason, bool alert)
 {
     (void)delay;
     (void)reason;
@@ -124,9 +124,9 @@ const bw_side bw_null_side = {
     .time_to_checkpoint = null_time_to_checkpoint,
     .checkpoint_completed = null_restart_clock,
     .checkpoint_failed = null_restart_clock,
-    .asked = null_asked,
+    .get_request = null_get_request,
     .exit_on_request = null_exit_on_request,
     .temporary_exit = null_temporary_exit,
-    .leave_now = null_leave_now,
+    .temporary_exit_now = null_temporary_exit_now,
     .finish = null_finish,
 };

@@ -1,6 +1,6 @@
 /*
  * The table of functions that each implementation of bw.h provides (called a side). Only for files
- * in this folder. Except for `asked`, the functions are those of bw.h with the same names.
+ * in this folder. Except for `get_request`, the functions are those of bw.h with the same names.
  */
 #ifndef BW_SIDE_H
 #define BW_SIDE_H
@@ -25,11 +25,11 @@ typedef struct bw_side {
     void (*checkpoint_completed)(void);
     void (*checkpoint_failed)(void);
     /* Returns the client's current request, without waiting. May be called by any thread. With
-     * BW_QUIT and BW_ABORT sets *why to a string constant; with BW_GO_ON sets *suspended. */
-    bw_request (*asked)(const char **why, bool *suspended);
+     * BW_QUIT and BW_ABORT sets *why to a string constant; with BW_CONTINUE sets *suspended. */
+    bw_request (*get_request)(const char **why, bool *suspended);
     void (*exit_on_request)(bw_request request);
     void (*temporary_exit)(const char *reason);
-    void (*leave_now)(int delay, const char *reason, bool alert);
+    void (*temporary_exit_now)(int delay, const char *reason, bool alert);
     void (*finish)(int code, const char *message);
 } bw_side;
 

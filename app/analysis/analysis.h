@@ -4,7 +4,7 @@
  * An analysis is a const struct of functions, an_analysis. app/item.c processes an item of a job by
  * calling these functions in this order:
  *
- *   an_parse -> check_item -> plan -> init (or a checkpoint) ->
+ *   an_parse_params -> check_item -> plan -> init (or a checkpoint) ->
  *   backend open -> step, step, ... (sync where a checkpoint is due) -> close
  *   -> finish
  *
@@ -31,9 +31,9 @@ typedef struct an_state_head {
 
 enum {
     PLAN_PIXELS_A_ROW = 16, /* a table may have one row for this many pixels (an_rows_bytes) */
-    PLAN_THREAD = 64 << 10, /* bytes of a thread's stack and of the memory that the allocator keeps
-                               for the thread */
-    PLAN_PROGRAM = 13 << 19 /* bytes of the program itself */
+    PLAN_THREAD_BYTES = 64 << 10, /* bytes of a thread's stack and of the memory that the allocator
+                               keeps for the thread */
+    PLAN_PROGRAM_BYTES = 13 << 19 /* bytes of the program itself */
 };
 
 /* The size of an item's work. Depends only on the parameters and the item, never on the device or
@@ -55,11 +55,11 @@ typedef struct an_plan {
     double open_flops;     /* before all items: reading the item's part of the work unit */
     double load_flops;     /* before the first chunk: decoding the pixels */
     double finish_flops;   /* after the last chunk: making the item's arrays */
-    double compress_flops; /* compressing the item's WU_OWN arrays into the spool */
+    double compress_flops; /* compressing the item's WU_PER_ITEM arrays into the spool */
     double identify_flops; /* after all items: the item's part of the work unit's SHA-256 */
     double write_flops;    /* writing the item's arrays to the result: an estimate */
     /* Operations for writing a byte of an array that is compressed when the result is written.
-     * Writing a byte that was compressed before costs 1 / WU_COPIED of this. */
+     * Writing a byte that was compressed before costs 1 / WU_COPY_SPEEDUP of this. */
     double byte_flops;
 } an_plan;
 
@@ -70,8 +70,8 @@ uint64_t an_most_rows(const an_plan *plan, const wu_item *item);
  * pixels, but at least AN_ROWS_BYTES. */
 #define AN_ROWS_BYTES ((uint64_t)512 << 20)
 uint64_t an_rows_bytes(const wu_item *item, uint64_t row_bytes);
-/* The bytes of one row of the item's table, given the arrays that an_analysis.expect declares; 0 if
- * there is no table. */
+/* The bytes of one row of the item's table, given the arrays that an_analysis.declare_arrays
+ * declares; 0 if there is no table. */
 uint64_t an_row_bytes(const wu_output *expected);
 
 /* An item that is being processed: everything that a backend may read. */
@@ -81,11 +81,11 @@ typedef struct an_work {
     const wu_pixels *pixels;
     an_plan plan;
     unsigned threads;          /* >= 1 */
-    const tc_poll *poll;       /* passed to tc_ask about every 50 ms; NULL if there is none */
+    const tc_poll *poll;       /* passed to tc_call_poll about every 50 ms; NULL if there is none */
     struct ocl_device *device; /* NULL for the CPU backend */
     double launch_ms;          /* the longest time that a launch on a device may take, in ms */
-    /* The speed at which the device does chunks, relative to a CPU core, for an_spent; 0 means
-     * AN_DEVICE_SPEED. */
+    /* The speed at which the device does chunks, relative to a CPU core, for an_spent_share; 0
+     * means AN_DEVICE_SPEED. */
     double speed;
     /* If set, then after the last chunk, those parts of the state that `finish` does not use need
      * not be copied from the device. */
@@ -137,10 +137,10 @@ typedef enum an_doubles {
 
 typedef struct an_analysis {
     const char *name;
-    const char *summary; /* a description in one line */
-    const char *cite;    /* the publication of the method; NULL if there is none */
-    const char *shorter; /* text for people: which changes of parameters make a job take less time;
-                            NULL if there are none */
+    const char *summary;        /* a description in one line */
+    const char *cite;           /* the publication of the method; NULL if there is none */
+    const char *shorten_advice; /* text for people: which changes of parameters make a job take less
+                            time; NULL if there are none */
     size_t params_bytes; /* size of the struct of parameters, which begins with an_params_head */
     const an_param *parameters; /* the table of parameters, ended by an entry without a key */
     /* Checks what the table cannot express (keys that depend on each other), and computes the
@@ -156,19 +156,19 @@ typedef struct an_analysis {
     /* Writes a note for the scientist about an item that passed check_item: a sentence about a
      * possible problem, with a remedy. Returns false if there is no note. NULL: there never is one.
      */
-    bool (*note)(const void *params, const wu_item *item, char *text, size_t size);
-    /* Writes a note about the item's pixels, as `note` does, for texcell-wu pack. NULL: there never
-     * is one. */
+    bool (*note_item)(const void *params, const wu_item *item, char *text, size_t size);
+    /* Writes a note about the item's pixels, as `note_item` does, for texcell-wu pack. NULL: there
+     * never is one. */
     bool (*note_survey)(const void *params, const wu_item *item, const an_survey *survey,
                         char *text, size_t size);
     /* Checks that pixels with this survey can be used, as check_item does for the item. NULL: all
      * pixels can be used. */
     tc_status (*check_survey)(const void *params, const wu_item *item, const an_survey *survey,
                               const char *where, tc_err *err);
-    /* Writes a note, as `note` does, if an item's arrays, as finish makes them, are meaningless.
-     * texcell-wu show passes only the arrays with rows, with arbitrary values in them, and an item
-     * of which only the size is set, or 0 if there is no picture of it. NULL: there never is a
-     * note. */
+    /* Writes a note, as `note_item` does, if an item's arrays, as finish makes them, are
+     * meaningless. texcell-wu show passes only the arrays with rows, with arbitrary values in them,
+     * and an item of which only the size is set, or 0 if there is no picture of it. NULL: there
+     * never is a note. */
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
     /* Computes the plan of an item. */
@@ -198,10 +198,11 @@ typedef struct an_analysis {
      * preview_amounts, is an amount. Must accept any state. NULL: nothing is shown. */
     uint8_t (*preview)(const an_work *work, const void *state, size_t voxel);
     /* Adds the WU_ONCE arrays with their values; NULL: there are none. */
-    tc_status (*constants)(const void *params, wu_output *out, tc_err *err);
+    tc_status (*add_constants)(const void *params, wu_output *out, tc_err *err);
     /* Declares the arrays that finish makes for an item, in the same order; other code learns
      * about the arrays only from here. One table may have any number of rows per item. */
-    tc_status (*expect)(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+    tc_status (*declare_arrays)(const void *params, const wu_item *item, wu_output *out,
+                                tc_err *err);
     /* Checks whether these arrays, which have the shapes that expect declares, are possible for
      * this item: bounds of values, sums that must agree, everything that can be checked without
      * computing the item again. Returns TC_BAD_INPUT with a message about the first fault
@@ -227,12 +228,14 @@ typedef struct an_analysis {
      * items of a result as it can with a fiftieth of the result's operations, but at least one.
      * work->pixels is not set. NULL, although there is check_pixels: the share is 1. */
     double (*pixels_share)(const an_work *work);
-    const an_backend *cpu; /* the CPU backend; ocl_backend() returns the OpenCL backend */
-    bool preview_amounts;  /* `preview` returns amounts */
-    bool takes_labels;     /* items must have label pictures; for other analyses they must not */
-    bool takes_mask;       /* items may have a mask; check_item says when */
-    bool one_kind; /* a job must not have both images and stacks, as their rows differ in length */
-    bool takes_cubes; /* if a stack's spacing is unknown, its voxels are assumed to be cubes */
+    const an_backend *cpu;    /* the CPU backend; ocl_backend() returns the OpenCL backend */
+    bool preview_amounts;     /* `preview` returns amounts */
+    bool takes_labels;        /* items must have label pictures; for other analyses they must not */
+    bool takes_mask;          /* items may have a mask; check_item says when */
+    bool forbids_mixed_kinds; /* a job must not have both images and stacks, as their rows differ in
+                                 length */
+    bool assumes_cubic_voxels; /* if a stack's spacing is unknown, its voxels are assumed to be
+                                  cubes */
     bool uses_floats; /* results depend on single precision: the device must round as IEEE 754 */
     an_doubles doubles;
     /* Which kernels an item may use on a device: a bit for each group of kernels and for each
@@ -243,15 +246,15 @@ typedef struct an_analysis {
 } an_analysis;
 
 /* All analyses in the order of analyses.def, ended by NULL. */
-extern const an_analysis *const an_table[];
+extern const an_analysis *const an_analyses[];
 /* The analysis of this name, or NULL if there is none. */
-const an_analysis *an_find(const char *name);
+const an_analysis *an_find_analysis(const char *name);
 
 /* Reads and checks the parameters in `json` (an_params_read, derive_params). *params is the
  * analysis' struct, to be passed to its functions and freed by an_params_free. where: the text that
  * messages begin with. */
-tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
-                   void **params, tc_err *err);
+tc_status an_parse_params(const an_analysis *analysis, const json_t *json, const char *where,
+                          void **params, tc_err *err);
 void an_params_free(const an_analysis *analysis, void **params);
 /* The complete parameters as JSON, with defaults, and presets replaced by their values. The caller
  * owns the reference. */
@@ -286,7 +289,7 @@ static inline double an_chunks_flops(const an_plan *plan)
 
 /* Completes a plan: computes open_flops, identify_flops and flops; the other parts must be set.
  * chunks: the operations of all chunks. */
-void an_plan_flops(an_plan *plan, const wu_item *item, double chunks);
+void an_complete_plan(an_plan *plan, const wu_item *item, double chunks);
 
 /* The operations of reading an item's pixels, for load_flops, from their bytes in memory and in the
  * file. */
@@ -299,21 +302,21 @@ double an_reading_flops(const wu_item *item);
 /* The cost of an item's own work, from decoding its pixels to compressing its arrays, in operations
  * of a CPU core. speed: the speed at which the chunks are done, relative to a core (1 on the CPU);
  * all other work is always done by the CPU. */
-double an_weight(const an_plan *plan, double speed);
-/* The share of an_weight, 0 to 1, that is spent when chunks_done chunks are done. */
-double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done);
-/* The share of an_weight, 0 to 1, that is spent when the given share of the item's arrays is
+double an_item_cost(const an_plan *plan, double speed);
+/* The share of an_item_cost, 0 to 1, that is spent when chunks_done chunks are done. */
+double an_spent_share(const an_analysis *analysis, const an_work *work, uint64_t chunks_done);
+/* The share of an_item_cost, 0 to 1, that is spent when the given share of the item's arrays is
  * compressed. */
-double an_spent_packing(const an_work *work, double share);
+double an_spent_share_compressing(const an_work *work, double share);
 
 /* Does all chunks of an item, without checkpoints, in a zeroed state of plan.state_bytes. deadline:
  * a time of tc_seconds, after which TC_TRY_LATER is returned; 0 if there is none. */
-tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
-                      void *state, double deadline, tc_err *err);
+tc_status an_run_chunks(const an_analysis *analysis, const an_backend *backend, const an_work *work,
+                        void *state, double deadline, tc_err *err);
 /* Processes an item on the CPU completely. work->plan must be set. *out: the item's arrays, freed
- * by wu_output_free. index: the item's index in the job. deadline: see an_work_run. */
-tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t index,
-                     double deadline, wu_output *out, tc_err *err);
+ * by wu_output_free. index: the item's index in the job. deadline: see an_run_chunks. */
+tc_status an_compute_item(const an_analysis *analysis, const an_work *work, size_t index,
+                          double deadline, wu_output *out, tc_err *err);
 /* Opens a worker on a zeroed state, and calls `use` with it, which does a part of the work and
  * writes what it finds to *result. */
 tc_status an_use_worker(const an_backend *backend, const an_work *work,

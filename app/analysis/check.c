@@ -47,7 +47,7 @@ bool an_mostly_below(const wu_output *out, const char *name, int64_t bound, uint
     return n >= fewest && below > n / 2;
 }
 
-tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err *err)
+tc_status an_fail_impossible(const char *name, uint64_t row, const char *what, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: row %llu: %s", name, (unsigned long long)row, what);
 }

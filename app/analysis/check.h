@@ -18,7 +18,7 @@ bool an_is_quotient(double value, int64_t den, int64_t *sum);
 
 /* A result with at least this many cells, most of which are tiny, is probably a segmentation of
  * noise. */
-enum { AN_MANY = 20 };
+enum { AN_MANY_CELLS = 20 };
 
 /* Whether an array (WU_I64) has at least `fewest` elements, and more than half of them are less
  * than `bound`. */
@@ -46,6 +46,6 @@ tc_status an_read_labels(const wu_out_array *labels, const wu_item *item, an_sep
                          int32_t n, an_extent *extents, tc_err *err);
 
 /* Fails with TC_BAD_INPUT and the message "NAME: row ROW: WHAT". */
-tc_status an_impossible(const char *name, uint64_t row, const char *what, tc_err *err);
+tc_status an_fail_impossible(const char *name, uint64_t row, const char *what, tc_err *err);
 
 #endif

@@ -96,7 +96,7 @@ an_text an_condition_in_words(const an_param *p, const an_param *keys)
 {
     an_text t = { "" };
 
-    add_choices(&t, keys->choices, p->when, " or ");
+    add_choices(&t, keys->choices, p->allowed_choices, " or ");
     return t;
 }
 
@@ -128,11 +128,11 @@ static tc_status refuse_value(const an_param *p, const json_t *value, const char
 static tc_status unknown_key(const an_param *keys, const char *key, const char *where, tc_err *err)
 {
     const char *closest = NULL;
-    size_t least = TC_UNLIKE;
+    size_t least = TC_UNLIKE_DISTANCE;
     an_text t = { "" };
 
     for (const an_param *p = keys; p->key != NULL; p++)
-        if (tc_is_like(key, p->key, &least))
+        if (tc_is_misspelling(key, p->key, &least))
             closest = p->key;
     if (closest != NULL)
         add_text(&t, " (did you mean \"%s\"?)", closest);
@@ -144,7 +144,7 @@ static tc_status unknown_key(const an_param *keys, const char *key, const char *
 
 /* --- reading --------------------------------------------------------------------------------- */
 
-json_t *an_json_of(const char *text)
+json_t *an_parse_default(const char *text)
 {
     double number;
     const bool word = is_word(text, &number) && strchr("[{", text[0]) == NULL &&
@@ -401,16 +401,17 @@ static json_t *recorded_value(const an_param *p, json_t *value)
 static tc_status read_key(const an_param *p, const json_t *object, void *base, json_t *out,
                           const char *path, tc_err *err)
 {
-    const bool optional = p->type == AN_PRESET || (p->initial != NULL && p->initial[0] == '\0');
+    const bool optional =
+        p->type == AN_PRESET || (p->default_value != NULL && p->default_value[0] == '\0');
     json_t *value = json_incref(json_object_get(object, p->key)), *recorded;
     tc_status status;
 
     if (value == NULL && optional)
         return TC_OK;
-    if (value == NULL && p->initial == NULL)
+    if (value == NULL && p->default_value == NULL)
         return tc_fail(err, TC_BAD_INPUT, "%s: is required: %s", path, an_value_in_words(p).text);
     if (value == NULL)
-        value = an_json_of(p->initial);
+        value = an_parse_default(p->default_value);
     recorded = value != NULL ? recorded_value(p, value) : NULL;
     status = json_object_set_new(out, p->key, recorded) != 0
                  ? tc_no_memory(err, "the parameters")
@@ -444,7 +445,8 @@ static tc_status read_object(const an_param *keys, const json_t *object, void *b
         char key_path[TC_ERR_MAX];
 
         snprintf(key_path, sizeof key_path, "%.900s.%.31s", where, p->key);
-        if (p->when == 0 || (p->when >> choice_of(keys, json_object_get(out, keys->key)) & 1) != 0)
+        if (p->allowed_choices == 0 ||
+            (p->allowed_choices >> choice_of(keys, json_object_get(out, keys->key)) & 1) != 0)
             return_if_error(read_key(p, object, base, out, key_path, err));
         else if (json_object_get(object, p->key) != NULL)
             return tc_fail(err, TC_BAD_INPUT, "%s: goes only with %s %s", key_path, keys->key,
@@ -460,7 +462,7 @@ tc_status an_params_read(const an_param *keys, const json_t *json, an_params_hea
     const int preset =
         keys->type == AN_PRESET ? choice_of(keys, json_object_get(json, keys->key)) : -1;
     json_t *const given = (json_t *)(uintptr_t)json;
-    json_auto_t *merged = preset < 0 ? json_incref(given) : an_json_of(keys->presets[preset]);
+    json_auto_t *merged = preset < 0 ? json_incref(given) : an_parse_default(keys->presets[preset]);
 
     params->as_run = json_object();
     if (params->as_run == NULL || (preset >= 0 && json_object_update(merged, given) != 0))

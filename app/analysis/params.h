@@ -54,7 +54,7 @@ typedef struct an_param {
     bool above_min;  /* the number must be greater than min, even when both are rounded to single
                         precision */
     /* The default value, as JSON or a word. NULL: the key is required; "": it may be missing. */
-    const char *initial;
+    const char *default_value;
     /* Words, numbers or null, ended by NULL: the values of AN_CHOICE and AN_PRESET. For other
      * types, these are further allowed values: if the value is one of them, the field `word`
      * becomes 1 + its index in `choices`, and `field` stays 0. */
@@ -65,7 +65,7 @@ typedef struct an_param {
     const struct an_param *keys; /* for AN_OBJECT and AN_OBJECTS: the table of the object's keys */
     /* Bit i: the key is allowed if the first key of its table, an AN_CHOICE, has choice i. 0: the
      * key is always allowed. */
-    unsigned when;
+    unsigned allowed_choices;
     an_field count;     /* a size_t that becomes the number of elements of a list */
     size_t stride;      /* for AN_OBJECTS: bytes of a struct */
     const char *unit;   /* the unit's name for people; NULL if there is no unit */
@@ -105,6 +105,6 @@ an_text an_value_in_words(const an_param *param);
 an_text an_condition_in_words(const an_param *param, const an_param *keys);
 /* Parses a default or a preset of a table; a word becomes a string. The caller owns the result.
  * Returns NULL if there is no memory. */
-json_t *an_json_of(const char *text);
+json_t *an_parse_default(const char *text);
 
 #endif

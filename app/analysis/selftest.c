@@ -154,7 +154,7 @@ static tc_status make_item(const an_analysis *a, const an_selftest *t, struct oc
     m->analysis = a;
     return_if_error(json == NULL
                         ? tc_fail(err, TC_INTERNAL, "%s: self-test: bad parameters", a->name)
-                        : an_parse(a, json, "self-test", &m->params, err));
+                        : an_parse_params(a, json, "self-test", &m->params, err));
     m->work.params = m->params;
     return_if_error(an_selftest_pixels(t, a->takes_labels, &m->pixels, err));
     m->item = an_selftest_item(t, &m->pixels);
@@ -177,7 +177,7 @@ tc_status an_selftest_crc(const an_analysis *a, const an_selftest *t, const an_b
 
     state = calloc(1, m.work.plan.state_bytes);
     return_if_error(state == NULL ? tc_no_memory(err, "the self-test")
-                                  : an_work_run(a, backend, &m.work, state, 0, err));
+                                  : an_run_chunks(a, backend, &m.work, state, 0, err));
     *crc = tc_crc32(0, state, m.work.plan.state_bytes);
     return TC_OK;
 }
@@ -187,7 +187,7 @@ static tc_status result_by_cpu(const an_analysis *a, an_work work, void *state, 
                                tc_err *err)
 {
     work.device = NULL;
-    const tc_status status = an_work_run(a, a->cpu, &work, state, 0, err);
+    const tc_status status = an_run_chunks(a, a->cpu, &work, state, 0, err);
 
     return status == TC_OK ? a->finish(&work, 0, state, out, err) : status;
 }
@@ -252,7 +252,7 @@ uint32_t an_unit_kernels(const an_analysis *a, const an_unit *unit)
     return kernels;
 }
 
-bool an_selftest_concerns(const an_analysis *a, size_t which, uint32_t kernels)
+bool an_selftest_is_needed(const an_analysis *a, size_t which, uint32_t kernels)
 {
     const an_selftest *const t = &a->selftests[which];
     const wu_item item = { .is_stack = t->nz > 1, .nz = t->nz, .bits = t->bits };
@@ -262,15 +262,15 @@ bool an_selftest_concerns(const an_analysis *a, size_t which, uint32_t kernels)
     bool concerns = true;
 
     if (kernels != AN_ALL_KERNELS && json != NULL &&
-        an_parse(a, json, "self-test", &params, &ignored) == TC_OK)
+        an_parse_params(a, json, "self-test", &params, &ignored) == TC_OK)
         concerns = (a->kernels(params, &item) & ~kernels) == 0;
     an_params_free(a, &params);
     return concerns;
 }
 
-tc_status an_selftest_one(const an_analysis *a, size_t which, const an_backend *backend,
-                          struct ocl_device *device, unsigned threads, const tc_poll *poll,
-                          tc_err *err)
+tc_status an_selftest_run_one(const an_analysis *a, size_t which, const an_backend *backend,
+                              struct ocl_device *device, unsigned threads, const tc_poll *poll,
+                              tc_err *err)
 {
     const an_selftest *const t = &a->selftests[which];
     uint32_t crc = 0;
@@ -284,9 +284,9 @@ tc_status an_selftest_one(const an_analysis *a, size_t which, const an_backend *
                                    : TC_OK;
 }
 
-tc_status an_selftest_cpu(const an_analysis *a, unsigned threads, tc_err *err)
+tc_status an_selftest_run_cpu(const an_analysis *a, unsigned threads, tc_err *err)
 {
     for (size_t i = 0; a->selftests[i].parameters != NULL; i++)
-        return_if_error(an_selftest_one(a, i, a->cpu, NULL, threads, NULL, err));
+        return_if_error(an_selftest_run_one(a, i, a->cpu, NULL, threads, NULL, err));
     return TC_OK;
 }

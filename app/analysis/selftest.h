@@ -55,15 +55,15 @@ enum { AN_ALL_KERNELS = 0x7fffffff };
 uint32_t an_unit_kernels(const an_analysis *analysis, const an_unit *unit);
 
 /* Whether test number `which` of an analysis' list of tests uses only these kernels. */
-bool an_selftest_concerns(const an_analysis *analysis, size_t which, uint32_t kernels);
+bool an_selftest_is_needed(const an_analysis *analysis, size_t which, uint32_t kernels);
 
 /* Runs test number `which` of an analysis on a backend and checks the answer. If the answer is
  * wrong, returns TC_DEVICE for a device, and TC_INTERNAL for the CPU. */
-tc_status an_selftest_one(const an_analysis *analysis, size_t which, const an_backend *backend,
-                          struct ocl_device *device, unsigned threads, const tc_poll *poll,
-                          tc_err *err);
+tc_status an_selftest_run_one(const an_analysis *analysis, size_t which, const an_backend *backend,
+                              struct ocl_device *device, unsigned threads, const tc_poll *poll,
+                              tc_err *err);
 
 /* Runs all tests of an analysis on the CPU, up to the first that fails. */
-tc_status an_selftest_cpu(const an_analysis *analysis, unsigned threads, tc_err *err);
+tc_status an_selftest_run_cpu(const an_analysis *analysis, unsigned threads, tc_err *err);
 
 #endif

@@ -14,8 +14,8 @@ void an_suggestion_free(an_suggestion *s)
     *s = (an_suggestion){ .parameters = NULL };
 }
 
-tc_status an_suggest(an_suggestion *s, const json_t *given, const char *key, json_t *value,
-                     tc_err *err)
+tc_status an_suggest_value(an_suggestion *s, const json_t *given, const char *key, json_t *value,
+                           tc_err *err)
 {
     if (json_object_get(given, key) != NULL) {
         json_decref(value);
@@ -39,8 +39,8 @@ an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name,
     return c->x != NULL && c->y != NULL ? c : NULL;
 }
 
-tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,
-                 const json_t *parameters, wu_output *out, tc_err *err)
+tc_status an_try_parameters(const an_analysis *analysis, const an_pictures *pictures, size_t i,
+                            const json_t *parameters, wu_output *out, tc_err *err)
 {
     assert(i < pictures->n);
     an_work work = { .item = &pictures->items[i],
@@ -49,14 +49,14 @@ tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_
                      .poll = pictures->poll };
     void *params = NULL;
     *out = (wu_output){ .n = 0 };
-    tc_status status = an_parse(analysis, parameters, "parameters", &params, err);
+    tc_status status = an_parse_params(analysis, parameters, "parameters", &params, err);
     work.params = params;
     if (status == TC_OK)
         status = an_check_item(analysis, params, work.item, work.item->name, err);
     if (status == TC_OK)
         status = analysis->plan(params, work.item, &work.plan, err);
     if (status == TC_OK)
-        status = an_compute(analysis, &work, 0, 0, out, err);
+        status = an_compute_item(analysis, &work, 0, 0, out, err);
     an_params_free(analysis, &params);
     return status;
 }

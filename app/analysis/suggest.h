@@ -56,14 +56,14 @@ void an_suggestion_free(an_suggestion *s);
 
 /* Suggests a value for a key, unless the key is in `given`. Takes over the reference to value, also
  * after a failure. */
-tc_status an_suggest(an_suggestion *s, const json_t *given, const char *key, json_t *value,
-                     tc_err *err);
+tc_status an_suggest_value(an_suggestion *s, const json_t *given, const char *key, json_t *value,
+                           tc_err *err);
 /* Adds a curve of n points, all 0. Returns NULL if there is no memory, or there are already
  * AN_MAX_CURVES curves. */
 an_curve *an_add_curve(an_suggestion *s, const char *x_name, const char *y_name, size_t n);
 /* Runs the analysis on picture i with these parameters. *out: freed by wu_output_free. */
-tc_status an_try(const an_analysis *analysis, const an_pictures *pictures, size_t i,
-                 const json_t *parameters, wu_output *out, tc_err *err);
+tc_status an_try_parameters(const an_analysis *analysis, const an_pictures *pictures, size_t i,
+                            const json_t *parameters, wu_output *out, tc_err *err);
 
 /* Copies a picture's middle, of up to AN_MIDDLE_SIDE pixels along a side. *out: freed by
  * wu_pixels_free. */

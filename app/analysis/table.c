@@ -3,18 +3,18 @@
 
 #include "app/analysis/analyses.h"
 
-const an_analysis *const an_table[] = {
+const an_analysis *const an_analyses[] = {
 #define ANALYSIS(name, devices) &an_##name,
 #include "app/analysis/analyses.def"
 #undef ANALYSIS
     NULL
 };
 
-const an_analysis *an_find(const char *name)
+const an_analysis *an_find_analysis(const char *name)
 {
-    for (size_t i = 0; an_table[i] != NULL; i++)
-        if (strcmp(an_table[i]->name, name) == 0)
-            return an_table[i];
+    for (size_t i = 0; an_analyses[i] != NULL; i++)
+        if (strcmp(an_analyses[i]->name, name) == 0)
+            return an_analyses[i];
     return NULL;
 }
 

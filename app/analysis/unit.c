@@ -32,7 +32,7 @@ static tc_status check_items(const an_unit *u, tc_err *err)
 
         snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
         return_if_error(an_check_item(u->analysis, u->params, &job->items[i], where, err));
-        if (u->analysis->one_kind && job->items[i].is_stack != job->items[0].is_stack)
+        if (u->analysis->forbids_mixed_kinds && job->items[i].is_stack != job->items[0].is_stack)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: %s takes images or stacks, not both in one work unit", where,
                            u->analysis->name);
@@ -42,8 +42,8 @@ static tc_status check_items(const an_unit *u, tc_err *err)
 
 /* --- names of arrays ------------------------------------------------------------------------- */
 
-/* Adds the names of an item's WU_OWN arrays to `owners`, which maps the name of an array to the
- * index of its item. Fails if another item has an array of the same name. */
+/* Adds the names of an item's WU_PER_ITEM arrays to `owners`, which maps the name of an array to
+ * the index of its item. Fails if another item has an array of the same name. */
 static tc_status add_names(const wu_job *job, size_t item, const wu_output *out, json_t *owners,
                            tc_err *err)
 {
@@ -51,7 +51,7 @@ static tc_status add_names(const wu_job *job, size_t item, const wu_output *out,
         const char *const name = out->arrays[i].info.name;
         const json_t *const owner = json_object_get(owners, name);
 
-        if (out->arrays[i].kind != WU_OWN)
+        if (out->arrays[i].kind != WU_PER_ITEM)
             continue;
         if (owner != NULL)
             return tc_fail(
@@ -78,7 +78,7 @@ static tc_status check_names(const an_unit *u, tc_err *err)
     for (size_t i = 0; i < job->n_items; i++) {
         TC_AUTO(wu_output_free) wu_output out = { .n = 0 };
 
-        return_if_error(u->analysis->expect(u->params, &job->items[i], &out, err));
+        return_if_error(u->analysis->declare_arrays(u->params, &job->items[i], &out, err));
         return_if_error(add_names(job, i, &out, owners, err));
     }
     return TC_OK;
@@ -86,8 +86,8 @@ static tc_status check_names(const an_unit *u, tc_err *err)
 
 /* --- parameters ------------------------------------------------------------------------------ */
 
-tc_status an_parse(const an_analysis *analysis, const json_t *json, const char *where,
-                   void **params, tc_err *err)
+tc_status an_parse_params(const an_analysis *analysis, const json_t *json, const char *where,
+                          void **params, tc_err *err)
 {
     tc_status status;
 
@@ -130,13 +130,13 @@ static tc_status read_unit(const char *path, an_unit *out, tc_err *err)
 {
     char where[TC_ERR_MAX];
 
-    out->analysis = an_find(out->job->analysis);
+    out->analysis = an_find_analysis(out->job->analysis);
     if (out->analysis == NULL)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: job.json: analysis: \"%.64s\" is not known to this version", path,
                        out->job->analysis);
     snprintf(where, sizeof where, "%.600s: job.json: parameters", path);
-    return_if_error(an_parse(out->analysis, out->job->parameters, where, &out->params, err));
+    return_if_error(an_parse_params(out->analysis, out->job->parameters, where, &out->params, err));
     return_if_error(check_items(out, err));
     return check_names(out, err);
 }
@@ -214,7 +214,7 @@ uint64_t an_row_bytes(const wu_output *expected)
 
 /* Opening reads all bytes of the file and computes their CRC; identifying computes their SHA-256.
  */
-void an_plan_flops(an_plan *plan, const wu_item *item, double chunks)
+void an_complete_plan(an_plan *plan, const wu_item *item, double chunks)
 {
     plan->open_flops = 10 * (double)item->compressed_bytes;
     plan->identify_flops = 6 * (double)item->compressed_bytes;
@@ -222,7 +222,7 @@ void an_plan_flops(an_plan *plan, const wu_item *item, double chunks)
                   plan->compress_flops + plan->identify_flops + plan->write_flops;
 }
 
-double an_weight(const an_plan *plan, double speed)
+double an_item_cost(const an_plan *plan, double speed)
 {
     assert(speed > 0);
     return plan->load_flops + an_chunks_flops(plan) / speed + plan->finish_flops +
@@ -243,10 +243,10 @@ static double chunks_time_share(const an_analysis *analysis, const an_work *work
                                         : (double)chunks_done / (double)work->plan.chunks;
 }
 
-double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunks_done)
+double an_spent_share(const an_analysis *analysis, const an_work *work, uint64_t chunks_done)
 {
     assert(chunks_done <= work->plan.chunks);
-    const double total = an_weight(&work->plan, speed_of(work));
+    const double total = an_item_cost(&work->plan, speed_of(work));
     const double chunks =
         total - work->plan.load_flops - work->plan.finish_flops - work->plan.compress_flops;
 
@@ -254,14 +254,14 @@ double an_spent(const an_analysis *analysis, const an_work *work, uint64_t chunk
            total;
 }
 
-double an_spent_packing(const an_work *work, double share)
+double an_spent_share_compressing(const an_work *work, double share)
 {
     assert(share >= 0 && share <= 1);
-    return 1 - work->plan.compress_flops / an_weight(&work->plan, speed_of(work)) * (1 - share);
+    return 1 - work->plan.compress_flops / an_item_cost(&work->plan, speed_of(work)) * (1 - share);
 }
 
-tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, const an_work *work,
-                      void *state, double deadline, tc_err *err)
+tc_status an_run_chunks(const an_analysis *analysis, const an_backend *backend, const an_work *work,
+                        void *state, double deadline, tc_err *err)
 {
     assert(work->threads >= 1);
     void *worker = NULL;
@@ -286,16 +286,16 @@ tc_status an_work_run(const an_analysis *analysis, const an_backend *backend, co
     return status;
 }
 
-tc_status an_compute(const an_analysis *analysis, const an_work *work, size_t index,
-                     double deadline, wu_output *out, tc_err *err)
+tc_status an_compute_item(const an_analysis *analysis, const an_work *work, size_t index,
+                          double deadline, wu_output *out, tc_err *err)
 {
     TC_AUTOFREE void *const state = calloc(1, work->plan.state_bytes);
     return_if_error(state == NULL
                         ? tc_no_memory(err, "the state of an item")
-                        : an_work_run(analysis, analysis->cpu, work, state, deadline, err));
+                        : an_run_chunks(analysis, analysis->cpu, work, state, deadline, err));
 
     return_if_error(analysis->finish(work, index, state, out, err));
-    return wu_output_keep(out, err);
+    return wu_output_copy_lent(out, err);
 }
 
 tc_status an_use_worker(const an_backend *backend, const an_work *work,

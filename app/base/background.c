@@ -37,27 +37,27 @@ static void add_counts(tc_background *background, int allowed, int pauses)
     pthread_mutex_unlock(&background->lock);
 }
 
-void tc_background_allow(tc_background *background)
+void tc_background_allow_threads(tc_background *background)
 {
     add_counts(background, 1, 0);
 }
 
-void tc_background_disallow(tc_background *background)
+void tc_background_disallow_threads(tc_background *background)
 {
     add_counts(background, -1, 0);
 }
 
-void tc_background_pause(tc_background *background)
+void tc_background_pause_threads(tc_background *background)
 {
     add_counts(background, 0, 1);
 }
 
-void tc_background_resume(tc_background *background)
+void tc_background_resume_threads(tc_background *background)
 {
     add_counts(background, 0, -1);
 }
 
-void tc_background_stop(tc_background *background)
+void tc_background_stop_threads(tc_background *background)
 {
     pthread_mutex_lock(&background->lock);
     background->stopped = true;
@@ -65,7 +65,7 @@ void tc_background_stop(tc_background *background)
     pthread_mutex_unlock(&background->lock);
 }
 
-tc_status tc_background_ask(void *user, tc_err *err)
+tc_status tc_background_wait_allowed(void *user, tc_err *err)
 {
     tc_background *const background = user;
     bool stopped;

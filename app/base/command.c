@@ -74,7 +74,7 @@ static tc_status refuse_option(int code, char **argv, const tc_option *options, 
     const char *const group = argv[optind];
     const char letter[] = { '-', (char)optopt, '\0' };
     char name[32];
-    size_t least = TC_UNLIKE;
+    size_t least = TC_UNLIKE_DISTANCE;
 
     if (strncmp(rejected, "--", 2) != 0 && optopt > ' ' && optopt < FIRST_CODE)
         rejected = letter; /* argv[optind - 1] may be a group of letters, or another argument */
@@ -89,7 +89,7 @@ static tc_status refuse_option(int code, char **argv, const tc_option *options, 
     else
         snprintf(name, sizeof name, "%.*s", (int)strcspn(rejected, "="), rejected);
     for (; options->name != NULL && strncmp(name, "--", 2) == 0; options++)
-        if (tc_is_like(name + 2, options->name, &least))
+        if (tc_is_misspelling(name + 2, options->name, &least))
             similar_name = options->name;
     return tc_fail(err, TC_USAGE, "unknown option \"%.64s\"%s%s%s", rejected,
                    similar_name != NULL ? " (did you mean \"--" : "",
@@ -230,7 +230,7 @@ static tc_status run_verb(const tc_program *p, int argc, char **argv, tc_err *er
     return status;
 }
 
-int tc_report(const char *program, tc_status status, tc_err *err)
+int tc_report_failure(const char *program, tc_status status, tc_err *err)
 {
     /* EPIPE means that the reader has closed the pipe (as `head` does), which needs no message. */
     if ((fflush(stdout) != 0 || ferror(stdout)) && (status == TC_OK || err->message[0] == '\0')) {
@@ -240,7 +240,7 @@ int tc_report(const char *program, tc_status status, tc_err *err)
     }
     /* The message may quote a file's name or content, which may contain control characters. */
     if (status != TC_OK && err->message[0] != '\0')
-        fprintf(stderr, "%s: error: %s\n", program, tc_plain(err->message));
+        fprintf(stderr, "%s: error: %s\n", program, tc_make_printable(err->message));
     return tc_exit_code(status);
 }
 
@@ -248,6 +248,6 @@ int tc_main(const tc_program *program, int argc, char **argv)
 {
     tc_err err = { "" };
 
-    os_begin();
-    return tc_report(program->name, run_verb(program, argc, argv, &err), &err);
+    os_init_process();
+    return tc_report_failure(program->name, run_verb(program, argc, argv, &err), &err);
 }

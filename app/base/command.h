@@ -72,6 +72,6 @@ int tc_main(const tc_program *program, int argc, char **argv);
  * printable line. An error with an empty message prints nothing, as the verb has printed its answer
  * on standard output. If standard output could not be written, that is the error, unless there is
  * another message. tc_main calls this function with the result of a verb. */
-int tc_report(const char *program, tc_status status, tc_err *err);
+int tc_report_failure(const char *program, tc_status status, tc_err *err);
 
 #endif

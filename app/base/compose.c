@@ -135,7 +135,7 @@ static size_t encode_utf8(uint32_t c, char *out)
     return n;
 }
 
-void tc_compose(char *text)
+void tc_compose_accents(char *text)
 {
     uint32_t last = 0, c = 0;
     /* The composed text ends at `end`; its last character begins at begin_of_last. */

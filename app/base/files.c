@@ -15,9 +15,9 @@ tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_e
     enum { TRIES = 1000 };
 
     for (int i = 0; i < TRIES; i++) {
-        *fd = os_open(path, OS_KEEP);
+        *fd = os_open(path, OS_UPDATE);
         if (*fd < 0)
-            return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", shown_name,
+            return tc_fail(err, tc_write_error_status(errno), "%s: cannot write: %s", shown_name,
                            strerror(errno));
         if (!os_lock(*fd)) {
             close(*fd);
@@ -27,7 +27,7 @@ tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_e
         }
         /* The process that held the lock may have removed or renamed the file before this one
          * locked it. */
-        if (os_still_named(path, *fd))
+        if (os_path_refers_to(path, *fd))
             return TC_OK;
         close(*fd);
     }
@@ -36,7 +36,7 @@ tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_e
                    shown_name);
 }
 
-tc_status tc_open_fault(int error)
+tc_status tc_open_error_status(int error)
 {
     const bool is_permanent = error == ENOENT || error == ENOTDIR || error == EISDIR ||
                               error == ELOOP || error == ENAMETOOLONG || error == EINVAL;
@@ -44,7 +44,7 @@ tc_status tc_open_fault(int error)
     return is_permanent ? TC_BAD_INPUT : TC_TRY_LATER;
 }
 
-tc_status tc_write_fault(int error)
+tc_status tc_write_error_status(int error)
 {
     const bool may_pass = error == ENOSPC || error == EROFS || error == EIO ||
 #ifdef EDQUOT
@@ -67,7 +67,8 @@ tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err
     if (*fd < 0 && errno == ENXIO)
         return tc_fail(err, TC_BAD_INPUT, "%s: not a regular file", path);
     if (*fd < 0)
-        return tc_fail(err, tc_open_fault(errno), "%s: cannot open: %s", path, strerror(errno));
+        return tc_fail(err, tc_open_error_status(errno), "%s: cannot open: %s", path,
+                       strerror(errno));
     if (fstat(*fd, &info) != 0)
         result = tc_fail(err, TC_TRY_LATER, "%s: cannot open: %s", path, strerror(errno));
     else if (!S_ISREG(info.st_mode))
@@ -110,9 +111,9 @@ bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n)
     return tc_read_at(fd, "", at, data, n, &n_read, NULL) == TC_OK && n_read == n;
 }
 
-static bool waits_for_disk; /* set by tc_write_out_at_once */
+static bool waits_for_disk; /* set by tc_enable_write_sync */
 
-void tc_write_out_at_once(void)
+void tc_enable_write_sync(void)
 {
     waits_for_disk = true;
 }
@@ -133,10 +134,10 @@ bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
         at += (uint64_t)done;
         n -= (size_t)done;
     }
-    return !waits_for_disk || os_write_out(fd, from, at);
+    return !waits_for_disk || os_sync_written(fd, from, at);
 }
 
-uint64_t tc_count_in_file(const char *path)
+uint64_t tc_increment_file_counter(const char *path)
 {
     const int fd = os_open(path, OS_APPEND);
     struct stat info = { .st_size = 1 };
@@ -150,10 +151,10 @@ uint64_t tc_count_in_file(const char *path)
 
 char *tc_folder_of(const char *path)
 {
-    size_t n = (size_t)(os_last_part(path) - path);
+    size_t n = (size_t)(os_base_name(path) - path);
 
     /* Drops the separator at the end, except that of the root ("/" or "C:\"). */
     if (n > 1 && path[n - 2] != ':')
         n--;
-    return n == 0 ? strdup(".") : tc_text_of(path, n);
+    return n == 0 ? strdup(".") : tc_strndup(path, n);
 }

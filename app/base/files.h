@@ -25,12 +25,12 @@ tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_e
 /* Returns the status for an errno of opening a file for reading: TC_BAD_INPUT if the name itself is
  * wrong; TC_TRY_LATER for all other errors (no descriptors, no memory, a disk that does not
  * answer), which may be temporary. */
-tc_status tc_open_fault(int error);
+tc_status tc_open_error_status(int error);
 
 /* Returns the status for an errno of writing a file: TC_DISK if the disk is full, over a quota,
  * mounted read-only, or failing, which may end without a change to the file; TC_IO for all other
  * errors. */
-tc_status tc_write_fault(int error);
+tc_status tc_write_error_status(int error);
 
 /* Opens a regular file for reading, and sets *size to its size in bytes. Other kinds of files are
  * refused, as they could block or have no end. TC_BAD_INPUT: there is no regular file of this name.
@@ -53,11 +53,11 @@ bool tc_write_at(int fd, uint64_t at, const void *data, size_t n);
 /* From now on tc_write_at also waits until earlier pieces of the file are on the disk. On a slow
  * disk each piece then takes a short time, and its writer can poll between pieces; otherwise the
  * final fsync would take all of that time at once. */
-void tc_write_out_at_once(void);
+void tc_enable_write_sync(void);
 
 /* Increments a counter that is stored as the size of a file in bytes: appends one byte and returns
  * the new size, or 1 if that fails. Safe in a signal handler. */
-uint64_t tc_count_in_file(const char *path);
+uint64_t tc_increment_file_counter(const char *path);
 
 /* Returns the folder of a path, "." if the path has none; the caller frees it. NULL if there is not
  * enough memory. */

@@ -14,17 +14,18 @@
 #include "app/base/os.h"
 
 static struct {
-    tc_guard_act *_Atomic act; /* called when a fault occurs; NULL: the guard is not active */
-    const char *_Atomic call;  /* the name of the library function being called; NULL: none is */
-    _Atomic bool is_work;      /* the current call waits for a kernel launch to complete */
-    _Atomic uint64_t calls;    /* number of calls of tc_guard_enter and tc_guard_leave */
-    _Atomic pthread_t caller;  /* the thread that makes the current call */
-    tc_guard_ask *_Atomic ask; /* returns whether the program must be suspended; NULL: it never must
-                                  be */
+    tc_guard_fault_handler
+        *_Atomic act;           /* called when a fault occurs; NULL: the guard is not active */
+    const char *_Atomic call;   /* the name of the library function being called; NULL: none is */
+    _Atomic bool is_work;       /* the current call waits for a kernel launch to complete */
+    _Atomic uint64_t calls;     /* number of calls of tc_guard_enter and tc_guard_leave */
+    _Atomic pthread_t caller;   /* the thread that makes the current call */
+    tc_guard_poll *_Atomic ask; /* returns whether the program must be suspended; NULL: it never
+                                  must be */
     tc_background *_Atomic background; /* threads to pause while it is suspended; may be NULL */
     _Atomic double suspend_after_ms;   /* a call that waits for a launch must last this long before
                                           `ask` is called */
-    _Atomic uint64_t polls;            /* number of calls of tc_guard_asked */
+    _Atomic uint64_t polls;            /* number of calls of tc_guard_record_poll */
     atomic_flag has_fault;             /* a fault is being handled */
     _Atomic pthread_t fault_thread;    /* the thread that handles that fault */
     pthread_t watcher;                 /* runs watch_main_thread; valid if has_watcher */
@@ -54,7 +55,7 @@ static void write_text(const char *text)
  * threads of the library often crash too. Returns if the guard is not active. */
 static void report_first_fault(const char *what, int number)
 {
-    tc_guard_act *const act = guard.act;
+    tc_guard_fault_handler *const act = guard.act;
     const char *const call = guard.call;
 
     if (act == NULL)
@@ -80,7 +81,7 @@ static void report_first_fault(const char *what, int number)
 }
 
 /* Handles a fatal signal. If the guard is not active, this returns, and the handler of
- * os_catch_faults then lets the signal end the process. */
+ * os_set_fault_handler then lets the signal end the process. */
 static void handle_signal(int number)
 {
     report_first_fault(" crashed", number);
@@ -96,11 +97,12 @@ static void handle_exit(void)
 /* Whether the program must be suspended now, while it is in a library call; decided by `ask`, which
  * polls the client. If the client wants the program to end, `ask` ends the process. same_call: the
  * call is the same as one tick ago. ms: duration of the call so far. unpolled_ms: the time since
- * the main thread last called tc_guard_asked, which is long while it makes many short calls. */
+ * the main thread last called tc_guard_record_poll, which is long while it makes many short
+ * calls. */
 static bool must_suspend(bool same_call, unsigned ms, unsigned unpolled_ms)
 {
     enum { LONGEST_UNPOLLED_MS = 3 * TC_GUARD_TICK_MS };
-    tc_guard_ask *const ask = guard.ask;
+    tc_guard_poll *const ask = guard.ask;
 
     if (guard.call == NULL || ask == NULL)
         return false;
@@ -115,8 +117,8 @@ static void pause_background(tc_background **paused, tc_background *background)
 {
     if (*paused == background)
         return;
-    tc_background_resume(*paused);
-    tc_background_pause(background);
+    tc_background_resume_threads(*paused);
+    tc_background_pause_threads(background);
     *paused = background;
 }
 
@@ -152,7 +154,7 @@ static void *watch_main_thread(void *unused)
     return NULL;
 }
 
-tc_status tc_guard_up(tc_guard_act *act, tc_err *err)
+tc_status tc_guard_activate(tc_guard_fault_handler *act, tc_err *err)
 {
     assert(act != NULL);
     if (!guard.has_exit_handler && atexit(handle_exit) != 0)
@@ -161,22 +163,22 @@ tc_status tc_guard_up(tc_guard_act *act, tc_err *err)
     if (!guard.has_watcher) {
         guard.stop = false;
         tc_condition_init(&guard.stop_signal);
-        guard.has_watcher = os_thread(&guard.watcher, watch_main_thread, NULL);
+        guard.has_watcher = os_create_thread(&guard.watcher, watch_main_thread, NULL);
     }
     if (!guard.has_watcher)
         return tc_no_memory(err, "a thread that watches the OpenCL driver");
     guard.act = act;
-    tc_guard_again();
+    tc_guard_reinstall_handlers();
     return TC_OK;
 }
 
-void tc_guard_again(void)
+void tc_guard_reinstall_handlers(void)
 {
     if (guard.act != NULL)
-        os_catch_faults(handle_signal);
+        os_set_fault_handler(handle_signal);
 }
 
-void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms)
+void tc_guard_set_poll(tc_guard_poll *ask, tc_background *background, double launch_ms)
 {
     assert(launch_ms >= 0);
     guard.background = background;
@@ -184,12 +186,12 @@ void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch
     guard.ask = guard.act != NULL ? ask : NULL;
 }
 
-void tc_guard_asked(void)
+void tc_guard_record_poll(void)
 {
     guard.polls++;
 }
 
-void tc_guard_down(void)
+void tc_guard_deactivate(void)
 {
     guard.act = NULL;
     guard.ask = NULL;
@@ -236,7 +238,7 @@ void tc_guard_exit(int code)
      * ends the process with `code`. */
     guard.is_exiting = true;
     guard.exit_code = code;
-    if (guard.has_exit_handler && tc_guard_up(exit_quietly, &ignored) == TC_OK)
+    if (guard.has_exit_handler && tc_guard_activate(exit_quietly, &ignored) == TC_OK)
         tc_guard_enter("an exit handler", /* is_work */ true);
     exit(code);
 }

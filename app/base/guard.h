@@ -1,10 +1,11 @@
 /*
  * Protects the program against a foreign library, an OpenCL driver, that may crash, hang or end the
  * process. Every call into the library is enclosed by tc_guard_enter and tc_guard_leave. While the
- * guard is active (from tc_guard_up to tc_guard_down), three kinds of faults call the function that
- * was passed to tc_guard_up: a fatal signal in any thread, an exit() by the library, and a call
- * that does not return. That function cannot keep the process alive, but it decides how it ends:
- * with a message, by restarting the program, or with a message to the BOINC client.
+ * guard is active (from tc_guard_activate to tc_guard_deactivate), three kinds of faults call the
+ * function that was passed to tc_guard_activate: a fatal signal in any thread, an exit() by the
+ * library, and a call that does not return. That function cannot keep the process alive, but it
+ * decides how it ends: with a message, by restarting the program, or with a message to the BOINC
+ * client.
  *
  * There is one guard per process. All functions are for the main thread.
  */
@@ -26,31 +27,31 @@ enum {
  * (signal 11)", valid until the process ends. It is called in a signal handler, in an exit handler
  * or in another thread, while the library may be in any state, so it may use only functions that
  * are safe in a signal handler. */
-typedef void tc_guard_act(const char *how);
+typedef void tc_guard_fault_handler(const char *how);
 
 /* Activates the guard: from now on a fault calls act. TC_NO_MEMORY: the second thread or the exit
  * handler could not be created. */
-tc_status tc_guard_up(tc_guard_act *act, tc_err *err);
+tc_status tc_guard_activate(tc_guard_fault_handler *act, tc_err *err);
 /* Installs the guard's signal handlers again, as the library may have replaced them. Does nothing
  * unless the guard is active. */
-void tc_guard_again(void);
+void tc_guard_reinstall_handlers(void);
 /* Asks the BOINC client, in place of the main thread, whether the program must be suspended or must
  * end. Ends the process if it must end; returns true if it must be suspended. The guard's thread
  * calls this about every TC_GUARD_TICK_MS while one library call lasts longer than that, or while
- * many short calls keep the main thread from asking the client itself (tc_guard_asked). While the
- * result is true, the guard stops the main thread for nine tenths of the time, not all the time, as
- * the main thread may hold a lock that other threads wait for. */
-typedef bool tc_guard_ask(void);
-/* Sets the function that the guard calls as described above, until tc_guard_down. Does nothing
- * unless the guard is active. background: threads that are paused while the program is suspended;
- * may be NULL. launch_ms: the usual duration of a launch. During a call that waits for a launch
- * (is_work), `ask` is not called before twice this time, since ending the process would lose the
- * launch's work. */
-void tc_guard_listen(tc_guard_ask *ask, tc_background *background, double launch_ms);
+ * many short calls keep the main thread from asking the client itself (tc_guard_record_poll). While
+ * the result is true, the guard stops the main thread for nine tenths of the time, not all the
+ * time, as the main thread may hold a lock that other threads wait for. */
+typedef bool tc_guard_poll(void);
+/* Sets the function that the guard calls as described above, until tc_guard_deactivate. Does
+ * nothing unless the guard is active. background: threads that are paused while the program is
+ * suspended; may be NULL. launch_ms: the usual duration of a launch. During a call that waits for a
+ * launch (is_work), `ask` is not called before twice this time, since ending the process would lose
+ * the launch's work. */
+void tc_guard_set_poll(tc_guard_poll *ask, tc_background *background, double launch_ms);
 /* Records that the main thread has just asked the client itself. */
-void tc_guard_asked(void);
+void tc_guard_record_poll(void);
 /* Deactivates the guard: from now on a fault ends the process as it would without a guard. */
-void tc_guard_down(void);
+void tc_guard_deactivate(void);
 
 /* These two enclose every call into the library. call: the name of the library's function, a string
  * constant. is_work: the call waits for a launch, so it does a part of the job's work.

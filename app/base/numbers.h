@@ -18,7 +18,7 @@ static inline uint64_t tc_larger(uint64_t a, uint64_t b)
 }
 
 /* a / b, rounded up. */
-static inline uint64_t tc_quotient_up(uint64_t a, uint64_t b)
+static inline uint64_t tc_div_ceil(uint64_t a, uint64_t b)
 {
     assert(b > 0);
     return (a + b - 1) / b;

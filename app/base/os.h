@@ -19,12 +19,13 @@ extern "C" {
 
 /* How os_open opens a file. All but OS_READ and OS_NEW refuse a symbolic link. */
 typedef enum os_access {
-    OS_READ,    /* an existing file for reading; does not wait for the writer of a pipe */
-    OS_NEW,     /* a new file for writing; EEXIST if the name exists */
-    OS_OVER,    /* for writing; created, or emptied if it exists */
-    OS_PRIVATE, /* like OS_OVER, but only this user can access a file that is created */
-    OS_KEEP,    /* for reading and writing; created if missing, its content kept */
-    OS_APPEND   /* for writing at the end; created if missing */
+    OS_READ,              /* an existing file for reading; does not wait for the writer of a pipe */
+    OS_NEW,               /* a new file for writing; EEXIST if the name exists */
+    OS_OVERWRITE,         /* for writing; created, or emptied if it exists */
+    OS_OVERWRITE_PRIVATE, /* like OS_OVERWRITE, but only this user can access a file that is created
+                           */
+    OS_UPDATE,            /* for reading and writing; created if missing, its content kept */
+    OS_APPEND             /* for writing at the end; created if missing */
 } os_access;
 
 /* Opens a file. Returns a descriptor, to be closed with close(), or -1 (errno). Child processes do
@@ -40,7 +41,7 @@ bool os_sync(int fd);
 /* Called after each of several consecutive writes, with the offsets where it began and ended. Waits
  * if much of the file is not on the disk yet, so that the final os_sync takes little time. Returns
  * false if a part could not be written to the disk. */
-bool os_write_out(int fd, uint64_t from, uint64_t to);
+bool os_sync_written(int fd, uint64_t from, uint64_t to);
 /* Reserves disk space so that the file can grow to `size` bytes; its length does not change.
  * Returns false if the file system cannot do so, or is full. */
 bool os_reserve(int fd, uint64_t size);
@@ -59,7 +60,7 @@ bool os_file_version(int fd, char text[OS_VERSION_TEXT]);
 /* Whether both names refer to the same existing file. */
 bool os_same_file(const char *a, const char *b);
 /* Whether the name still refers to the opened file, and is not a symbolic link to it. */
-bool os_still_named(const char *path, int fd);
+bool os_path_refers_to(const char *path, int fd);
 
 /* Kinds of files; OS_NOTHING: there is no file, or it is inaccessible; OS_FILE: a regular file. */
 typedef enum os_kind { OS_NOTHING, OS_FILE, OS_FOLDER, OS_OTHER } os_kind;
@@ -72,25 +73,25 @@ os_kind os_kind_of_link(const char *path);
 
 /* Returns the last part of a path, the part after the last separator; "" if the path ends in a
  * separator. */
-const char *os_last_part(const char *path);
+const char *os_base_name(const char *path);
 /* Whether c separates the parts of a path. */
 bool os_is_separator(char c);
 /* Returns the absolute path, which the caller frees; NULL (errno) on an error. */
-char *os_full_path(const char *path);
+char *os_absolute_path(const char *path);
 bool os_make_folder(const char *path);
 /* Makes a folder that only this user can access. */
 bool os_make_private_folder(const char *path);
 /* Whether this user may create files in the folder, as far as the system can determine that without
  * creating one. */
-bool os_folder_takes_files(const char *path);
+bool os_is_writable_folder(const char *path);
 
 /* Called for an entry of a folder, except "." and "..". may_be_folder: false if the entry is known
  * not to be a folder. A result other than 0 ends the list. */
-typedef int os_entry(void *user, const char *name, bool may_be_folder);
+typedef int os_entry_visitor(void *user, const char *name, bool may_be_folder);
 /* Calls `each` for every entry of the folder, in no particular order. Returns the last result of
  * `each`, or -1 (errno) if the folder could not be read. If `each` is NULL, only checks that the
  * folder can be opened. */
-int os_list(const char *folder, os_entry *each, void *user);
+int os_list(const char *folder, os_entry_visitor *each, void *user);
 
 /* Removes the folder `name` in `parent`, and the files in it, if this user owns it and it was last
  * changed more than `age` seconds ago. If `name` is a symbolic link, nothing is removed. */
@@ -100,23 +101,23 @@ void os_remove_old_folder(const char *parent, const char *name, unsigned age);
 
 /* To be called first in main. Opens missing standard streams, makes them binary, and lets writes to
  * a full disk or a closed pipe fail instead of ending the process. */
-void os_begin(void);
+void os_init_process(void);
 /* Ends the process immediately: runs no exit handlers, neither the program's nor a library's, and
  * flushes nothing. Safe in a signal handler. */
 void os_exit_now(int code) __attribute__((noreturn));
 /* From now on stop(number) is called, in a signal handler, when a person or the system's shutdown
  * asks the program to end. number: the signal's number. If `stop` calls signal(number, SIG_DFL),
  * the next such signal ends the process. */
-void os_on_stop(void (*stop)(int number));
+void os_set_stop_handler(void (*stop)(int number));
 /* Ends the process by the signal `number` on systems where the parent process can distinguish this
  * from an error; on others returns. */
-void os_end_as_stopped(int number);
+void os_exit_by_signal(int number);
 /* Stores a copy of argv (main's) and of the environment for os_restart, which cannot allocate
  * memory. variable: the name of the environment variable that os_restart sets. Returns false if
  * there is not enough memory. */
-bool os_keep_start(char **argv, const char *variable);
+bool os_prepare_restart(char **argv, const char *variable);
 /* Replaces this process by the same program with the same command line; the environment variable of
- * os_keep_start is set to `value`. Returns only if that fails. Safe in a signal handler. */
+ * os_prepare_restart is set to `value`. Returns only if that fails. Safe in a signal handler. */
 void os_restart(const char *value);
 /* Calls work(user) in a child process (in this process where the system has no fork) and waits for
  * the child. Returns its exit code and sets *ended_by to 0; if a signal ended the child, returns 0
@@ -137,34 +138,34 @@ void os_limit_files(uint64_t bytes);
  * such as a network connection. */
 void os_close_inherited(void);
 /* The rights of a confined process to a file, or to a folder and everything below it. */
-typedef enum os_may {
+typedef enum os_access_right {
     OS_MAY_NOTHING, /* ends a list of places */
     OS_MAY_LIST,    /* list the folder's entries */
     OS_MAY_READ,
     OS_MAY_WRITE /* read, write, create and remove */
-} os_may;
+} os_access_right;
 /* A place and the process's rights there. */
 typedef struct os_place {
     const char *path; /* NULL, or a name that does not exist, allows nothing */
-    os_may may;
+    os_access_right may;
 } os_place;
 /* Further rights of a confined process, as bits. It may always read files, compute in threads, and
  * write to standard output and standard error. */
 enum {
-    OS_CALLS_MAKE = 1, /* write, create, rename and remove files */
-    OS_CALLS_LOCK = 2  /* lock files */
+    OS_CALLS_MODIFY_FILES = 1, /* write, create, rename and remove files */
+    OS_CALLS_LOCK_FILES = 2    /* lock files */
 };
 /* Confines this process, which must have a single thread, and its later threads, for good. From now
  * on the process can open only files in `places`; files that are open remain so. It can make only
  * the system calls that `calls` (OS_CALLS_...) allows: it cannot start programs or processes,
  * create sockets or affect other processes, and it can write to standard output and standard error
  * only at their end. Standard input becomes empty. Also returns true where the system supports only
- * a part of this, or nothing: see os_confines. Returns false (errno) on an error; the process may
- * then be partly confined. */
+ * a part of this, or nothing: see os_landlock_version. Returns false (errno) on an error; the
+ * process may then be partly confined. */
 bool os_confine(const os_place *places, unsigned calls);
 /* Returns the version of the kernel's Landlock interface, by which os_confine restricts access to
  * files; 0 if os_confine cannot restrict it. */
-unsigned os_confines(void);
+unsigned os_landlock_version(void);
 /* A signal's name for messages; never NULL. */
 const char *os_signal_name(int number);
 
@@ -172,8 +173,8 @@ const char *os_signal_name(int number);
  * instruction, abort()), in the thread with the fault. If `caught` returns, the process ends as it
  * would have without it. Another call of this function installs the handlers again, in case a
  * library has replaced them. */
-void os_catch_faults(void (*caught)(int number));
-/* Unblocks the signals of this thread, which os_thread has blocked, so that a fault in it is
+void os_set_fault_handler(void (*caught)(int number));
+/* Unblocks the signals of this thread, which os_create_thread has blocked, so that a fault in it is
  * caught. */
 void os_unblock_faults(void);
 
@@ -182,7 +183,7 @@ void os_unblock_faults(void);
 void os_pause_thread(pthread_t thread, double seconds);
 /* Creates a thread in which all signals are blocked, so that the main thread receives the signals
  * of the process. Returns false if the thread could not be created. */
-bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user);
+bool os_create_thread(pthread_t *thread, void *(*work)(void *user), void *user);
 
 /* --- the machine ----------------------------------------------------------------------------- */
 
@@ -199,24 +200,24 @@ size_t os_terminal_columns(void);
 /* Allocates zeroed memory for a large array that is written almost everywhere: uses huge pages if
  * possible, as the kernel takes long to provide many small pages. The caller frees it with free().
  * NULL if there is not enough memory. */
-void *os_zeroed(size_t bytes);
+void *os_alloc_zeroed(size_t bytes);
 /* Returns to the system the freed memory that the C library keeps for later. */
 void os_trim_memory(void);
-/* Allocates zeroed memory at an address that is a multiple of 64, to be freed with os_aligned_free.
+/* Allocates zeroed memory at an address that is a multiple of 64, to be freed with os_free_aligned.
  * NULL if there is not enough memory. */
-void *os_aligned(size_t bytes);
-void os_aligned_free(void *memory);
+void *os_alloc_aligned(size_t bytes);
+void os_free_aligned(void *memory);
 
 /* --- libraries ------------------------------------------------------------------------------- */
 
 /* The file name of the OpenCL library, which loads the drivers. */
-extern const char os_opencl[];
+extern const char os_opencl_library_name[];
 /* Opens a shared library by its name, from the system's own folders, or by its path; if name is
  * NULL, the program itself. Returns NULL if it cannot be opened. */
-void *os_library(const char *name);
+void *os_open_library(const char *name);
 /* The address of a function of a library; NULL if the library has no function of this name. */
 typedef void (*os_function)(void);
-os_function os_library_function(void *library, const char *name);
+os_function os_find_function(void *library, const char *name);
 
 #if defined(__cplusplus)
 }

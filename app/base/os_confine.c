@@ -93,7 +93,7 @@ typedef struct __attribute__((packed)) rule {
     int32_t fd;
 } rule;
 
-unsigned os_confines(void)
+unsigned os_landlock_version(void)
 {
     const long version = syscall(CREATE_RULESET, NULL, 0, ASK_VERSION);
 
@@ -122,7 +122,7 @@ static bool is_inaccessible(int error)
 
 /* Adds a rule for a path to the ruleset `set`. available: the rights that this version of Landlock
  * has. */
-static bool allow_path(int set, uint64_t available, const char *path, os_may may)
+static bool allow_path(int set, uint64_t available, const char *path, os_access_right may)
 {
     static const uint64_t rights[] = { [OS_MAY_LIST] = READ_DIR,
                                        [OS_MAY_READ] = READ_DIR | READ_FILE,
@@ -146,7 +146,7 @@ static bool allow_path(int set, uint64_t available, const char *path, os_may may
 /* Denies all access to files except in `places`, and to /dev/urandom. */
 static bool confine_files(const os_place *places)
 {
-    const unsigned version = os_confines();
+    const unsigned version = os_landlock_version();
     const ruleset all = all_rights(version);
     int set;
     bool good;
@@ -183,10 +183,11 @@ typedef enum check {
                      it fails with ENOSYS, and the C library calls clone instead */
     TERMINAL_QUERY,   /* ioctl: asks whether a descriptor is a terminal, and for the terminal's size
                        */
-    DESCRIPTOR_FLAGS, /* fcntl: a descriptor's flags, and with OS_CALLS_LOCK also file locks */
-    OPEN_FLAGS,       /* open: for reading; with OS_CALLS_MAKE also for writing, except new files
-                             with set-user-ID, set-group-ID or sticky bit */
-    OPENAT_FLAGS,     /* openat: the arguments that OPEN_FLAGS allows for open */
+    DESCRIPTOR_FLAGS, /* fcntl: a descriptor's flags, and with OS_CALLS_LOCK_FILES also file locks
+                       */
+    OPEN_FLAGS, /* open: for reading; with OS_CALLS_MODIFY_FILES also for writing, except new files
+                       with set-user-ID, set-group-ID or sticky bit */
+    OPENAT_FLAGS, /* openat: the arguments that OPEN_FLAGS allows for open */
     NO_STREAM, /* the first argument is not a standard stream. For a standard stream the call fails
                   with ESPIPE, as for a pipe, so that a log file cannot be overwritten */
     MAP_NO_STREAM, /* mmap: without a descriptor, or with one that is not a standard stream */
@@ -195,7 +196,7 @@ typedef enum check {
 } check;
 
 /* A system call, and the check of its arguments. It is allowed only if all bits of `calls`
- * (OS_CALLS_MAKE, OS_CALLS_LOCK) are passed to os_confine. */
+ * (OS_CALLS_MODIFY_FILES, OS_CALLS_LOCK_FILES) are passed to os_confine. */
 typedef struct call {
     unsigned number, check, calls;
 } call;
@@ -227,15 +228,15 @@ static const call allowed[] = {
     { SYS_readlinkat, ANY, 0 },
     { SYS_getcwd, ANY, 0 },
     /* creating and changing files */
-    { SYS_pwrite64, NO_STREAM, OS_CALLS_MAKE },
-    { SYS_ftruncate, NO_STREAM, OS_CALLS_MAKE },
-    { SYS_fsync, ANY, OS_CALLS_MAKE },
-    { SYS_fdatasync, ANY, OS_CALLS_MAKE },
-    { SYS_mkdirat, ANY, OS_CALLS_MAKE },
-    { SYS_unlinkat, ANY, OS_CALLS_MAKE },
-    { SYS_renameat, ANY, OS_CALLS_MAKE },
-    { SYS_renameat2, ANY, OS_CALLS_MAKE },
-    { SYS_flock, ANY, OS_CALLS_LOCK },
+    { SYS_pwrite64, NO_STREAM, OS_CALLS_MODIFY_FILES },
+    { SYS_ftruncate, NO_STREAM, OS_CALLS_MODIFY_FILES },
+    { SYS_fsync, ANY, OS_CALLS_MODIFY_FILES },
+    { SYS_fdatasync, ANY, OS_CALLS_MODIFY_FILES },
+    { SYS_mkdirat, ANY, OS_CALLS_MODIFY_FILES },
+    { SYS_unlinkat, ANY, OS_CALLS_MODIFY_FILES },
+    { SYS_renameat, ANY, OS_CALLS_MODIFY_FILES },
+    { SYS_renameat2, ANY, OS_CALLS_MODIFY_FILES },
+    { SYS_flock, ANY, OS_CALLS_LOCK_FILES },
     /* threads, time, signals, this process */
     { SYS_clone, NEW_THREAD, 0 },
     { 435 /* clone3 */, NO_SUCH_CALL, 0 },
@@ -271,10 +272,10 @@ static const call allowed[] = {
     { SYS_readlink, ANY, 0 },
     { SYS_getrlimit, ANY, 0 },
     { SYS_time, ANY, 0 },
-    { SYS_mkdir, ANY, OS_CALLS_MAKE },
-    { SYS_unlink, ANY, OS_CALLS_MAKE },
-    { SYS_rmdir, ANY, OS_CALLS_MAKE },
-    { SYS_rename, ANY, OS_CALLS_MAKE },
+    { SYS_mkdir, ANY, OS_CALLS_MODIFY_FILES },
+    { SYS_unlink, ANY, OS_CALLS_MODIFY_FILES },
+    { SYS_rmdir, ANY, OS_CALLS_MODIFY_FILES },
+    { SYS_rename, ANY, OS_CALLS_MODIFY_FILES },
 #endif
 };
 
@@ -331,7 +332,7 @@ static void add_open_check(filter *f, unsigned flags, unsigned calls)
         SPECIAL = 07000      /* set-user-ID, set-group-ID and sticky bit */
     };
     add_load(f, flags, LOWER);
-    if (calls & OS_CALLS_MAKE) {
+    if (calls & OS_CALLS_MODIFY_FILES) {
         add_op(f,
                (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | TMPFILE, 1, 0));
         add_op(f, allow);
@@ -352,7 +353,7 @@ static void add_fcntl_check(filter *f, unsigned calls)
     add_load(f, 1, LOWER);
     for (size_t i = 0; i < 3; i++)
         add_if(f, BPF_JEQ, flags[i], allow);
-    for (size_t i = 0; (calls & OS_CALLS_LOCK) && i < 3; i++)
+    for (size_t i = 0; (calls & OS_CALLS_LOCK_FILES) && i < 3; i++)
         add_if(f, BPF_JEQ, locks[i], allow);
     add_op(f, deny);
 }
@@ -502,7 +503,7 @@ bool os_confine(const os_place *places, unsigned calls)
 
 #else
 
-unsigned os_confines(void)
+unsigned os_landlock_version(void)
 {
     return 0;
 }

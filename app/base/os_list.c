@@ -17,7 +17,7 @@ static bool may_be_folder(const struct dirent *entry)
 #endif
 }
 
-int os_list(const char *folder, os_entry *each, void *user)
+int os_list(const char *folder, os_entry_visitor *each, void *user)
 {
     DIR *const dir = opendir(folder);
     int result = 0, error;

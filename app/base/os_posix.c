@@ -42,12 +42,12 @@ int os_open(const char *path, os_access access)
 {
     static const int flags[] = { [OS_READ] = O_RDONLY | O_NONBLOCK,
                                  [OS_NEW] = O_WRONLY | O_CREAT | O_EXCL,
-                                 [OS_OVER] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
-                                 [OS_PRIVATE] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
-                                 [OS_KEEP] = O_RDWR | O_CREAT | O_NOFOLLOW,
+                                 [OS_OVERWRITE] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
+                                 [OS_OVERWRITE_PRIVATE] = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW,
+                                 [OS_UPDATE] = O_RDWR | O_CREAT | O_NOFOLLOW,
                                  [OS_APPEND] = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW };
 
-    return open(path, flags[access] | O_CLOEXEC, access == OS_PRIVATE ? 0600 : 0666);
+    return open(path, flags[access] | O_CLOEXEC, access == OS_OVERWRITE_PRIVATE ? 0600 : 0666);
 }
 
 ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at)
@@ -65,7 +65,7 @@ bool os_sync(int fd)
     return fsync(fd) == 0;
 }
 
-bool os_write_out(int fd, uint64_t from, uint64_t to)
+bool os_sync_written(int fd, uint64_t from, uint64_t to)
 {
     assert(from <= to);
 #if defined SYS_sync_file_range && __SIZEOF_LONG__ == 8
@@ -132,7 +132,7 @@ bool os_same_file(const char *a, const char *b)
     return stat(a, &sa) == 0 && stat(b, &sb) == 0 && is_same(&sa, &sb);
 }
 
-bool os_still_named(const char *path, int fd)
+bool os_path_refers_to(const char *path, int fd)
 {
     struct stat by_path, by_descriptor;
 
@@ -194,14 +194,14 @@ bool os_is_separator(char c)
     return c == '/';
 }
 
-const char *os_last_part(const char *path)
+const char *os_base_name(const char *path)
 {
     const char *const slash = strrchr(path, '/');
 
     return slash == NULL ? path : slash + 1;
 }
 
-char *os_full_path(const char *path)
+char *os_absolute_path(const char *path)
 {
     return realpath(path, NULL);
 }
@@ -238,7 +238,7 @@ void os_remove_old_folder(const char *parent, const char *name, unsigned age)
         close(place);
 }
 
-bool os_folder_takes_files(const char *path)
+bool os_is_writable_folder(const char *path)
 {
     struct stat info;
 
@@ -251,7 +251,7 @@ bool os_folder_takes_files(const char *path)
 
 /* --- the process ----------------------------------------------------------------------------- */
 
-void os_begin(void)
+void os_init_process(void)
 {
     int fd;
 
@@ -265,8 +265,8 @@ void os_begin(void)
     signal(SIGXFSZ, SIG_IGN); /* writing beyond the limit on file sizes fails with EFBIG */
     signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe fails with EPIPE */
 #ifdef __GLIBC__
-    /* By default glibc keeps ever larger freed blocks for later, and calloc (os_zeroed) has to
-     * clear these; memory that is new from the kernel is already zero. */
+    /* By default glibc keeps ever larger freed blocks for later, and calloc (os_alloc_zeroed) has
+     * to clear these; memory that is new from the kernel is already zero. */
     mallopt(M_MMAP_THRESHOLD, 4 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
     mallopt(M_ARENA_MAX, 1);
@@ -278,7 +278,7 @@ void os_exit_now(int code)
     _exit(code);
 }
 
-void os_on_stop(void (*stop)(int number))
+void os_set_stop_handler(void (*stop)(int number))
 {
     static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGXCPU };
 
@@ -287,7 +287,7 @@ void os_on_stop(void (*stop)(int number))
             signal(numbers[i], SIG_IGN); /* it was ignored (for example by nohup) and stays so */
 }
 
-void os_end_as_stopped(int number)
+void os_exit_by_signal(int number)
 {
     signal(number, SIG_DFL);
     raise(number);
@@ -299,7 +299,7 @@ static struct {
     char note[512];      /* the environment variable that os_restart sets, as VARIABLE=VALUE */
 } start_copy;
 
-bool os_keep_start(char **argv, const char *variable)
+bool os_prepare_restart(char **argv, const char *variable)
 {
     const size_t length = strlen(variable);
     size_t words = 0, n = 0, n_envp = 0;
@@ -401,7 +401,7 @@ static void copy_bytes(stream *s)
         if (iscntrl((unsigned char)bytes[i]) && bytes[i] != '\n' && bytes[i] != '\t')
             bytes[i] = '?';
     s->left -= passed;
-    (void)fwrite(bytes, 1, passed, s->to); /* tc_report checks for errors */
+    (void)fwrite(bytes, 1, passed, s->to); /* tc_report_failure checks for errors */
 }
 
 /* Copies the bytes that the child writes to both streams until it has closed them. */
@@ -477,7 +477,7 @@ int os_run_program(char *const *words, int *ended_by)
 
     /* Replaces the last part of this program's path by words[0]. */
     path[n > 0 ? n : 0] = '\0';
-    at = (size_t)(os_last_part(path) - path);
+    at = (size_t)(os_base_name(path) - path);
     snprintf(path + at, sizeof path - at, "%s", words[0]);
     fflush(stdout);
     error =
@@ -487,9 +487,9 @@ int os_run_program(char *const *words, int *ended_by)
         return -1;
     }
     child_pid = child;
-    os_on_stop(forward_signal);
+    os_set_stop_handler(forward_signal);
     error = wait_for_child(child, ended_by);
-    os_on_stop(SIG_DFL);
+    os_set_stop_handler(SIG_DFL);
     return error;
 }
 
@@ -510,7 +510,7 @@ const char *os_signal_name(int number)
     return strsignal(number);
 }
 
-static void (*on_fault)(int number); /* the argument of os_catch_faults */
+static void (*on_fault)(int number); /* the argument of os_set_fault_handler */
 
 /* A signal handler that calls on_fault, and if on_fault returns ends the process by the signal. */
 static void handle_fault_signal(int number)
@@ -520,7 +520,7 @@ static void handle_fault_signal(int number)
     raise(number);
 }
 
-void os_catch_faults(void (*caught)(int number))
+void os_set_fault_handler(void (*caught)(int number))
 {
     static const int fatal[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS };
     static char memory[64 * 1024]; /* the handler's stack, as the thread's may have overflowed */
@@ -567,7 +567,7 @@ void os_pause_thread(pthread_t thread, double seconds)
         pthread_kill(thread, SIGURG);
 }
 
-bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
+bool os_create_thread(pthread_t *thread, void *(*work)(void *user), void *user)
 {
     /* The size of the stack in bytes; analyses use up to 24 KiB of it. It is less than a huge page
      * (2 MiB): where the system uses huge pages automatically, a larger stack would occupy a whole
@@ -649,7 +649,7 @@ static void *zeroed_huge_pages(size_t bytes)
 }
 #endif
 
-void *os_zeroed(size_t bytes)
+void *os_alloc_zeroed(size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
     const size_t least = (size_t)4 << 20, most = SIZE_MAX / 2;
@@ -667,7 +667,7 @@ void os_trim_memory(void)
 #endif
 }
 
-void *os_aligned(size_t bytes)
+void *os_alloc_aligned(size_t bytes)
 {
     const size_t whole = (bytes + 63) / 64 * 64;
     void *const memory = aligned_alloc(64, whole);
@@ -675,7 +675,7 @@ void *os_aligned(size_t bytes)
     return memory == NULL ? NULL : memset(memory, 0, whole);
 }
 
-void os_aligned_free(void *memory)
+void os_free_aligned(void *memory)
 {
     free(memory);
 }
@@ -683,17 +683,17 @@ void os_aligned_free(void *memory)
 /* --- libraries ------------------------------------------------------------------------------- */
 
 #ifdef __APPLE__
-const char os_opencl[] = "/System/Library/Frameworks/OpenCL.framework/OpenCL";
+const char os_opencl_library_name[] = "/System/Library/Frameworks/OpenCL.framework/OpenCL";
 #else
-const char os_opencl[] = "libOpenCL.so.1";
+const char os_opencl_library_name[] = "libOpenCL.so.1";
 #endif
 
-void *os_library(const char *name)
+void *os_open_library(const char *name)
 {
     return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
-os_function os_library_function(void *library, const char *name)
+os_function os_find_function(void *library, const char *name)
 {
     /* POSIX requires that dlsym's result can be used as a function pointer. memcpy avoids a cast
      * from an object pointer to a function pointer, which ISO C leaves undefined. */

@@ -75,9 +75,9 @@ int os_open(const char *path, os_access access)
         int flags;
     } modes[] = { [OS_READ] = { GENERIC_READ, OPEN_EXISTING, _O_RDONLY },
                   [OS_NEW] = { GENERIC_WRITE, CREATE_NEW, _O_WRONLY },
-                  [OS_OVER] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
-                  [OS_PRIVATE] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
-                  [OS_KEEP] = { GENERIC_READ | GENERIC_WRITE, OPEN_ALWAYS, _O_RDWR },
+                  [OS_OVERWRITE] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
+                  [OS_OVERWRITE_PRIVATE] = { GENERIC_WRITE, CREATE_ALWAYS, _O_WRONLY },
+                  [OS_UPDATE] = { GENERIC_READ | GENERIC_WRITE, OPEN_ALWAYS, _O_RDWR },
                   [OS_APPEND] = { FILE_APPEND_DATA | FILE_READ_ATTRIBUTES, OPEN_ALWAYS,
                                   _O_WRONLY | _O_APPEND } };
     const HANDLE file = CreateFileA(path, modes[access].access, SHARE_ALL, NULL, modes[access].how,
@@ -138,7 +138,7 @@ bool os_sync(int fd)
     return FlushFileBuffers(handle_of(fd)) || fail_with(GetLastError());
 }
 
-bool os_write_out(int fd, uint64_t from, uint64_t to)
+bool os_sync_written(int fd, uint64_t from, uint64_t to)
 {
     assert(from <= to);
     return from >> 22 == to >> 22 || os_sync(fd); /* syncs once every 4 MiB */
@@ -254,7 +254,7 @@ bool os_same_file(const char *a, const char *b)
     return identify_path(a, 0, &ia) && identify_path(b, 0, &ib) && is_same(&ia, &ib);
 }
 
-bool os_still_named(const char *path, int fd)
+bool os_path_refers_to(const char *path, int fd)
 {
     BY_HANDLE_FILE_INFORMATION by_path, by_handle;
 
@@ -298,7 +298,7 @@ bool os_is_separator(char c)
     return c == '/' || c == '\\';
 }
 
-const char *os_last_part(const char *path)
+const char *os_base_name(const char *path)
 {
     const char *part = path;
 
@@ -308,7 +308,7 @@ const char *os_last_part(const char *path)
     return part;
 }
 
-char *os_full_path(const char *path)
+char *os_absolute_path(const char *path)
 {
     return _fullpath(NULL, path, 0);
 }
@@ -324,7 +324,7 @@ bool os_make_private_folder(const char *path)
     return os_make_folder(path);
 }
 
-/* An os_entry: removes the file `name` in the folder. */
+/* An os_entry_visitor: removes the file `name` in the folder. */
 static int remove_file_of(void *folder, const char *name, bool may_be_folder)
 {
     char path[2 * MAX_PATH];
@@ -349,7 +349,7 @@ void os_remove_old_folder(const char *parent, const char *name, unsigned age)
     (void)_rmdir(path);
 }
 
-bool os_folder_takes_files(const char *path)
+bool os_is_writable_folder(const char *path)
 {
     const bool good = os_kind_of(path) != OS_NOTHING;
 
@@ -360,7 +360,7 @@ bool os_folder_takes_files(const char *path)
 
 /* --- the process ----------------------------------------------------------------------------- */
 
-void os_begin(void)
+void os_init_process(void)
 {
     DWORD mode;
     const HANDLE errors = GetStdHandle(STD_ERROR_HANDLE);
@@ -388,7 +388,7 @@ void os_exit_now(int code)
         Sleep(INFINITE);
 }
 
-static void (*on_stop)(int number); /* the argument of os_on_stop */
+static void (*on_stop)(int number); /* the argument of os_set_stop_handler */
 
 /* Windows calls this function in a new thread. For events other than Ctrl-C and Ctrl-Break (a
  * closed console, logging off, shutting down) Windows kills the process when the function returns,
@@ -405,7 +405,7 @@ static BOOL WINAPI handle_stop(DWORD event)
     return TRUE;
 }
 
-void os_on_stop(void (*stop)(int number))
+void os_set_stop_handler(void (*stop)(int number))
 {
     on_stop = stop;
     SetConsoleCtrlHandler(handle_stop, TRUE);
@@ -413,14 +413,14 @@ void os_on_stop(void (*stop)(int number))
 
 /* Does nothing: there are no signals, and to a BOINC client any exit code but 0 is an error of the
  * task. */
-void os_end_as_stopped(int number)
+void os_exit_by_signal(int number)
 {
     (void)number;
 }
 
 static const char *restart_variable; /* the environment variable that os_restart sets */
 
-bool os_keep_start(char **argv, const char *variable)
+bool os_prepare_restart(char **argv, const char *variable)
 {
     (void)argv;
     restart_variable = variable;
@@ -500,7 +500,7 @@ int os_run_program(char *const *words, int *ended_by)
         size_t at;
 
         GetModuleFileNameA(NULL, path, LINE - 1);
-        at = (size_t)(os_last_part(path) - path);
+        at = (size_t)(os_base_name(path) - path);
         snprintf(path + at, LINE - at, "%s.exe", words[0]);
         for (size_t i = 0; words[i] != NULL; i++)
             add_word(line, LINE, words[i]);
@@ -528,7 +528,7 @@ const char *os_signal_name(int number)
     return "a fault";
 }
 
-static void (*on_fault)(int number); /* the argument of os_catch_faults */
+static void (*on_fault)(int number); /* the argument of os_set_fault_handler */
 
 /* Windows calls this function for exceptions that no code has handled, so not for exceptions that a
  * driver throws and catches itself. */
@@ -549,7 +549,7 @@ static void handle_abort(int number)
     on_fault(number);
 }
 
-void os_catch_faults(void (*caught)(int number))
+void os_set_fault_handler(void (*caught)(int number))
 {
     on_fault = caught;
     SetUnhandledExceptionFilter(handle_exception);
@@ -573,7 +573,7 @@ void os_pause_thread(pthread_t thread, double seconds)
     ResumeThread(handle);
 }
 
-bool os_thread(pthread_t *thread, void *(*work)(void *user), void *user)
+bool os_create_thread(pthread_t *thread, void *(*work)(void *user), void *user)
 {
     return pthread_create(thread, NULL, work, user) == 0;
 }
@@ -619,7 +619,7 @@ size_t os_terminal_columns(void)
                : 0;
 }
 
-void *os_zeroed(size_t bytes)
+void *os_alloc_zeroed(size_t bytes)
 {
     return calloc(1, bytes);
 }
@@ -628,35 +628,35 @@ void os_trim_memory(void)
 {
 }
 
-void *os_aligned(size_t bytes)
+void *os_alloc_aligned(size_t bytes)
 {
     void *const memory = _aligned_malloc(bytes > 0 ? bytes : 1, 64);
 
     return memory == NULL ? NULL : memset(memory, 0, bytes);
 }
 
-void os_aligned_free(void *memory)
+void os_free_aligned(void *memory)
 {
     _aligned_free(memory);
 }
 
 /* --- libraries ------------------------------------------------------------------------------- */
 
-const char os_opencl[] = "OpenCL.dll";
+const char os_opencl_library_name[] = "OpenCL.dll";
 
 /* A library that is given by its name alone is loaded from the system's folder, not from the
  * program's folder or the current folder, where anybody may have put one. */
-void *os_library(const char *name)
+void *os_open_library(const char *name)
 {
     if (name == NULL)
         return GetModuleHandleA(NULL);
     return LoadLibraryExA(name, NULL,
-                          *os_last_part(name) != '\0' && os_last_part(name) != name
+                          *os_base_name(name) != '\0' && os_base_name(name) != name
                               ? LOAD_WITH_ALTERED_SEARCH_PATH
                               : LOAD_LIBRARY_SEARCH_SYSTEM32);
 }
 
-os_function os_library_function(void *library, const char *name)
+os_function os_find_function(void *library, const char *name)
 {
     return (os_function)GetProcAddress(library, name);
 }

@@ -91,7 +91,7 @@ tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err)
 
         w->pool = pool;
         w->index = pool->n_workers + 1;
-        if (!os_thread(&w->id, worker_main, w))
+        if (!os_create_thread(&w->id, worker_main, w))
             break;
         pool->n_workers++;
     }
@@ -151,7 +151,7 @@ tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_
     while (l.first < n_parts) {
         l.first += an_pool_run_until(pool, run_shifted, &l, n_parts - l.first,
                                      tc_seconds() + AN_STEP_SECONDS);
-        return_if_error(tc_ask(poll, err));
+        return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }

@@ -24,7 +24,7 @@ static tc_status copy_bytes(unsigned char *to, const unsigned char *from, size_t
 {
     for (size_t i = 0; i < bytes; i = tc_block_end(i, bytes)) {
         memcpy(to + i, from + i, tc_block_end(i, bytes) - i);
-        return_if_error(tc_ask(poll, err));
+        return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }
@@ -36,7 +36,7 @@ static tc_status sort_part(const sorter *s, unsigned char *start, size_t n, unsi
 
     if (n <= RUN) {
         qsort(start, n, size, s->compare);
-        return tc_ask(s->poll, s->err);
+        return tc_call_poll(s->poll, s->err);
     }
     return_if_error(sort_part(s, start, half, work));
     return_if_error(sort_part(s, start + half * size, n - half, work));
@@ -47,7 +47,7 @@ static tc_status sort_part(const sorter *s, unsigned char *start, size_t n, unsi
 
         memcpy(start + i * size, from_first ? work + a++ * size : start + b++ * size, size);
         if (i % RUN == 0)
-            return_if_error(tc_ask(s->poll, s->err));
+            return_if_error(tc_call_poll(s->poll, s->err));
     }
     return TC_OK;
 }
@@ -57,7 +57,7 @@ tc_status tc_sort(void *list, size_t n, size_t size, int (*compare)(const void *
 {
     assert(size > 0 && compare != NULL);
     const sorter s = { n, size, compare, poll, err };
-    TC_AUTOFREE unsigned char *const work = n > RUN ? os_zeroed(n / 2 * size) : NULL;
+    TC_AUTOFREE unsigned char *const work = n > RUN ? os_alloc_zeroed(n / 2 * size) : NULL;
 
     if (n > RUN && work == NULL)
         return tc_no_memory(err, "sorting");
@@ -82,7 +82,7 @@ static tc_status distribute_elements(const sorter *s, const unsigned char *from,
     const uint32_t mask = ((uint32_t)1 << DIGIT) - 1;
     tc_status status = TC_OK;
 
-    for (size_t i = 0, end; status == TC_OK && i < s->n; status = tc_ask(s->poll, s->err))
+    for (size_t i = 0, end; status == TC_OK && i < s->n; status = tc_call_poll(s->poll, s->err))
         for (end = tc_block_end(i, s->n); i < end; i++)
             start[key(from + i * s->size) >> shift & mask]++;
     for (size_t d = 0; d <= mask; d++) {
@@ -91,7 +91,7 @@ static tc_status distribute_elements(const sorter *s, const unsigned char *from,
         start[d] = n_before;
         n_before += count;
     }
-    for (size_t i = 0, end; status == TC_OK && i < s->n; status = tc_ask(s->poll, s->err))
+    for (size_t i = 0, end; status == TC_OK && i < s->n; status = tc_call_poll(s->poll, s->err))
         for (end = tc_block_end(i, s->n); i < end; i++)
             memcpy(to + start[key(from + i * s->size) >> shift & mask]++ * s->size,
                    from + i * s->size, s->size);
@@ -104,7 +104,7 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
 {
     assert(size > 0 && key != NULL);
     const sorter s = { n, size, compare, poll, err };
-    unsigned char *const start = list, *const work = os_zeroed(n * size + 1), *from = start,
+    unsigned char *const start = list, *const work = os_alloc_zeroed(n * size + 1), *from = start,
                          *to = work;
     tc_status status = work == NULL ? tc_no_memory(err, "sorting") : TC_OK;
 
@@ -122,7 +122,7 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
         for (end = i + 1;
              status == TC_OK && end < n && key(start + end * size) == key(start + i * size); end++)
             if (end % RUN == 0)
-                status = tc_ask(poll, err);
+                status = tc_call_poll(poll, err);
         if (status == TC_OK && end - i > 1)
             status = tc_sort(start + i * size, end - i, size, compare, poll, err);
     }

@@ -35,7 +35,7 @@ size_t tc_decode_utf8(const char *text, uint32_t *out)
     return n;
 }
 
-char *tc_text_of(const char *text, size_t n)
+char *tc_strndup(const char *text, size_t n)
 {
     const size_t length = strnlen(text, n);
     char *const copy = malloc(length + 1);
@@ -65,7 +65,7 @@ static size_t character_length(const char *text, bool *is_safe)
     return n > 0 ? n : 1;
 }
 
-char *tc_plain(char *text)
+char *tc_make_printable(char *text)
 {
     bool is_safe;
     for (char *c = text; *c != '\0';) {
@@ -77,7 +77,7 @@ char *tc_plain(char *text)
     return text;
 }
 
-void tc_put_plain(const char *text, FILE *to)
+void tc_print_printable(const char *text, FILE *to)
 {
     bool is_safe;
     while (*text != '\0') {
@@ -98,7 +98,7 @@ static unsigned long round_number(double value)
     return (unsigned long)(value / (double)step + 0.5) * step;
 }
 
-void tc_duration(double seconds, char out[TC_DURATION])
+void tc_format_duration(double seconds, char out[TC_DURATION_SIZE])
 {
     static const struct {
         double seconds; /* seconds of one unit */
@@ -110,14 +110,14 @@ void tc_duration(double seconds, char out[TC_DURATION])
     };
     size_t i = 0;
     if (seconds < 1) {
-        snprintf(out, TC_DURATION, "under a second");
+        snprintf(out, TC_DURATION_SIZE, "under a second");
         return;
     }
     while (i + 1 < sizeof units / sizeof units[0] && seconds >= units[i].limit * units[i].seconds)
         i++;
     const double value = seconds / units[i].seconds;
     const unsigned long n = round_number(value < units[i].limit ? value : units[i].limit);
-    snprintf(out, TC_DURATION, "about %lu %s%s", n, units[i].name, n == 1 ? "" : "s");
+    snprintf(out, TC_DURATION_SIZE, "about %lu %s%s", n, units[i].name, n == 1 ? "" : "s");
 }
 
 /* Returns the least number of letters to insert, delete or change to turn a into b, by Wagner and
@@ -146,7 +146,7 @@ static size_t edit_distance(const char *a, const char *b)
 
 /* *least: the distance of the most similar word so far. Words are also not similar if more than
  * half of the letters differ. */
-bool tc_is_like(const char *text, const char *word, size_t *least)
+bool tc_is_misspelling(const char *text, const char *word, size_t *least)
 {
     const size_t distance = edit_distance(text, word);
 

@@ -54,10 +54,10 @@
 #define EDT_WANTED(inside) (inside)
 #include "opencl/kernels/edt.h"
 
-#define TILE_LOG 5                  /* log2(CC_TILE) */
-#define NODES_LOG 4                 /* log2(CC_NODES); a word of the mask has CC_NODES nodes */
-#define TILES (GROUP / CC_TILE)     /* tiles of a work-group, side by side */
-#define CHUNK (GROUP * CC_PER_ITEM) /* words of `roots` that a work-group counts or numbers */
+#define TILE_LOG 5              /* log2(CC_TILE) */
+#define NODES_LOG 4             /* log2(CC_NODES); a word of the mask has CC_NODES nodes */
+#define TILES (GROUP / CC_TILE) /* tiles of a work-group, side by side */
+#define CHUNK (GROUP * CC_WORDS_PER_ITEM) /* words of `roots` that a work-group processes */
 
 #if KERNELS & CC_KERNELS_REGIONS
 /* --- threshold ------------------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ __kernel GROUP_ATTRIBUTE void cc_histogram16(__global const ushort *pixels,
 /* Makes the mask of the rows from first_row on: a pixel belongs to a cell if its grey value is at
  * least `threshold` (bright = 1) or below it (bright = 0). A work-item makes half a word of the
  * mask. Global size: x: the half words of a row; y: rows. (PoCL 6's compiler aborts if this kernel
- * calls cc_cells.) */
+ * calls cc_cell_bits.) */
 __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ushort *mask, int nx,
                                       int stride, int first_row, uint threshold, int bright)
 {
@@ -378,7 +378,7 @@ __kernel GROUP_ATTRIBUTE void cc_count(__global const uint *roots, __global uint
     if (get_local_id(0) == 0)
         sum = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint k = 0; k < CC_PER_ITEM; k++)
+    for (uint k = 0; k < CC_WORDS_PER_ITEM; k++)
         if (base + k * GROUP < words)
             my_roots += popcount(roots[base + k * GROUP]);
     if (my_roots > 0)
@@ -395,10 +395,10 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uin
 {
     __local uint sums[2][GROUP];
     const uint local_id = (uint)get_local_id(0), chunk = first_chunk + (uint)get_group_id(0);
-    const uint base = chunk * CHUNK + local_id * CC_PER_ITEM;
+    const uint base = chunk * CHUNK + local_id * CC_WORDS_PER_ITEM;
     uint my_roots = 0, from = 0;
 
-    for (uint k = 0; k < CC_PER_ITEM; k++)
+    for (uint k = 0; k < CC_WORDS_PER_ITEM; k++)
         if (base + k < words)
             my_roots += popcount(roots[base + k]);
     sums[0][local_id] = my_roots;
@@ -411,7 +411,7 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uin
     }
     uint labels = before[chunk] + sums[from][local_id] - my_roots;
 
-    for (uint k = 0; k < CC_PER_ITEM && base + k < words; k++) {
+    for (uint k = 0; k < CC_WORDS_PER_ITEM && base + k < words; k++) {
         ranks[base + k] = labels;
         labels += popcount(roots[base + k]);
     }
@@ -629,8 +629,8 @@ __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __glob
 
 /* Sets d2 to the squared distance of each pixel to the nearest background pixel of the picture.
  * rows: the squared distances within rows (cc_distance_rows). Global size: x: columns [first, end);
- * y: stretches of CC_STRETCH pixels of a column. A work-item processes the runs that begin in a
- * stretch. parabolas: work space (edt_line), a word for each pixel. */
+ * y: stretches of CC_COLUMN_PIXELS pixels of a column. A work-item processes the runs that begin in
+ * a stretch. parabolas: work space (edt_line), a word for each pixel. */
 __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict rows,
                                                   __global uint *restrict parabolas,
                                                   __global uint *restrict d2, uint first, uint end,
@@ -648,15 +648,15 @@ __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict 
     l.at = x;
     l.stride = nx;
     l.n = ny;
-    const uint from = (uint)get_global_id(1) * CC_STRETCH, y0 = edt_first(&l, from);
-    const uint y1 = edt_find(&l, y0, TC_MIN(from + CC_STRETCH, ny));
+    const uint from = (uint)get_global_id(1) * CC_COLUMN_PIXELS, y0 = edt_first(&l, from);
+    const uint y1 = edt_find(&l, y0, TC_MIN(from + CC_COLUMN_PIXELS, ny));
 
     for (uint y = y0; y < y1; y++)
         d2[y * nx + x] = edt_walk_at(&l, &walk, y, EDT_SIDE(&l, y * nx + x));
 }
 
 /* Sets up[i], for pixels [first, end), to the one of pixel i and its neighbours that has the
- * largest squared distance (the first in raster order if several have it), or to WS_GROUND on the
+ * largest squared distance (the first in raster order if several have it), or to WS_NO_HILL on the
  * background. A work-item processes a pixel. */
 __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *up, uint first,
                                         uint end, int nx, int ny, int neighbours)
@@ -668,7 +668,7 @@ __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *u
     const int y = (int)(i / (uint)nx), x = (int)i - y * nx;
     const ws_shape s = { nx, ny, 1, neighbours == 8, 0 };
 
-    up[i] = d2[i] == 0 ? WS_GROUND : ws_highest(d2, &s, x, y, 0, 0);
+    up[i] = d2[i] == 0 ? WS_NO_HILL : ws_highest_neighbour(d2, &s, x, y, 0, 0);
 }
 
 /* Sets maxima[i], for pixels [first, end), to the regional maximum that the links `up` lead to from

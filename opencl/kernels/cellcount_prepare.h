@@ -52,16 +52,16 @@ long cc_line_sum(int at, int radius, int length, long sum, long moment)
     const int first = TC_MAX(0, at - radius), n = TC_MIN(length, at + radius + 1) - first,
               u = 2 * (at - first) - n + 1;
 
-    return u == 0 ? sum : sum + cc_rise(2 * moment - (2 * first + n - 1) * sum, u, n);
+    return u == 0 ? sum : sum + cc_line_rise(2 * moment - (2 * first + n - 1) * sum, u, n);
 }
 
 /* Sets `sums`, for each pixel, to the sum of the values of the pixel's column in the 2 radius + 1
  * rows around it, or, if `lines` is set, to the result of cc_line_sum. A work-item computes
- * CC_STRETCH rows of a column. */
+ * CC_COLUMN_PIXELS rows of a column. */
 __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *sums, int radius,
                                       int lines, int nx, int ny, int first_row, int end_row)
 {
-    const int x = (int)get_global_id(0), y0 = first_row + (int)get_global_id(1) * CC_STRETCH;
+    const int x = (int)get_global_id(0), y0 = first_row + (int)get_global_id(1) * CC_COLUMN_PIXELS;
     int sum = 0;
     long moment = 0;
 
@@ -72,7 +72,7 @@ __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *su
         moment += (long)y * in[y * nx + x];
     }
 #pragma unroll 1
-    for (int y = y0; y < TC_MIN(end_row, y0 + CC_STRETCH); y++) {
+    for (int y = y0; y < TC_MIN(end_row, y0 + CC_COLUMN_PIXELS); y++) {
         const int entering = y + radius < ny ? in[(y + radius) * nx + x] : 0;
         const int leaving = y >= radius ? in[(y - radius) * nx + x] : 0;
 
@@ -84,7 +84,8 @@ __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *su
     }
 }
 
-/* Subtracts from each value (by cc_levelled) the mean of the values in the square of side 2 radius
+/* Subtracts from each value (by cc_remove_background) the mean of the values in the square of side
+ * 2 radius
  * + 1 around its pixel, which is computed from the sums over columns of cc_sums. A work-item
  * computes CC_TILE pixels of a row.
  */
@@ -111,8 +112,10 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
 
         sum += entering;
         moment += (long)(x + radius) * entering;
-        ground = cc_ground(lines ? cc_line_sum(x, radius, nx, sum, moment) : sum, n, (PIXEL)~0);
-        out[y * nx + x] = (PIXEL)cc_levelled(in[y * nx + x], ground, middle, ratio, (PIXEL)~0);
+        ground =
+            cc_background_at(lines ? cc_line_sum(x, radius, nx, sum, moment) : sum, n, (PIXEL)~0);
+        out[y * nx + x] =
+            (PIXEL)cc_remove_background(in[y * nx + x], ground, middle, ratio, (PIXEL)~0);
         sum -= leaving;
         moment -= (long)(x - radius) * leaving;
     }
@@ -125,9 +128,9 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
  * Sets `out` to the greatest value within the disc around each pixel (flip is 0), or to the least
  * one (flip has all bits of a value set; values are combined with flip by exclusive or, before and
  * after). If `level` is set, `out` is instead the value of `from` with that extreme value
- * subtracted as the background (by cc_levelled). disc[|dy|]: bits 0 to 15 are half the width of the
- * disc's row dy, the bits above are the exponent of the greatest power of two that is no wider than
- * the row.
+ * subtracted as the background (by cc_remove_background). disc[|dy|]: bits 0 to 15 are half the
+ * width of the disc's row dy, the bits above are the exponent of the greatest power of two that is
+ * no wider than the row.
  *
  * A work-group computes GROUP columns of CC_DISC_ROWS rows. It reads the rows of the picture that
  * the discs of these pixels reach, one after another. For each row it computes in local memory the
@@ -191,7 +194,7 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
     for (int y = y0; y < TC_MIN(end_row, y0 + CC_DISC_ROWS); y++) {
         const int i = y * nx + x;
 
-        out[i] = (PIXEL)cc_levelled(from[i], out[i], middle, ratio, (PIXEL)~0);
+        out[i] = (PIXEL)cc_remove_background(from[i], out[i], middle, ratio, (PIXEL)~0);
     }
 }
 #endif /* CC_KERNELS_DISC */

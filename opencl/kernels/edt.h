@@ -45,7 +45,7 @@ static inline tc_u32 edt_along_x(__local const tc_u32 *bits, tc_u32 x, tc_u32 nx
 
     if (!EDT_WANTED(inside))
         return 0;
-    return edt_in_run(x, edt_run_begin(bits, flip, x), edt_run_end(bits, flip, x, nx), nx);
+    return edt_run_distance(x, edt_run_begin(bits, flip, x), edt_run_end(bits, flip, x, nx), nx);
 }
 
 /* A line of n voxels: the first has index `at`, and they are `stride` apart. The arrays have an

@@ -130,9 +130,10 @@ typedef struct slide_steps {
  * a count k on the diagonal is one entry 2k, with f(2k) = 2 f(k) + 2k. So the sum over the entries
  * is 2 * cell, plus 2 for each pair on the diagonal; the bin of |a-b| = 0 counts these pairs.
  * cell12 and marginal12 sum up the steps rounded down to 2^-12; they are within 2^15 of the exact
- * sums, which is near enough for glcm_join. marginal, fs, fd: the sums of f over the histograms of
- * grey levels, a+b and |a-b|; idm: the sum of slide_steps.idm; e2: half the sum of the squared
- * entries; s1, ss, d1, d2: the sums of a+b, (a+b)^2, |a-b|, (a-b)^2; n: the number of pairs.
+ * sums, which is near enough for glcm_join_sums. marginal, fs, fd: the sums of f over the
+ * histograms of grey levels, a+b and |a-b|; idm: the sum of slide_steps.idm; e2: half the sum of
+ * the squared entries; s1, ss, d1, d2: the sums of a+b, (a+b)^2, |a-b|, (a-b)^2; n: the number of
+ * pairs.
  */
 typedef struct slide_sums {
     ulong cell, marginal, fs, fd, idm;
@@ -253,7 +254,7 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
     cooc_totals t = { 0, 0, 0, 0, 0, 0, 0, { 0, 0 }, { 0, 0 }, { 0, 0 }, { 0, 0 } };
     cooc_weights w = { 0, 0, 0, 0, 0, 0, 0 };
     double feature[COOC_FEATURES], mean;
-    tc_i64 fixed[GLCM_MORE];
+    tc_i64 fixed[GLCM_MORE_FEATURES];
 
     t.pairs = s->difference.y >> GLCM_N_SHIFT;
     if (t.pairs == 0)
@@ -263,22 +264,22 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
     t.s2 = s->sum >> GLCM_PACK_SHIFT;
     t.d1 = s->difference.x & GLCM_PACK_MASK;
     t.d2 = s->difference.x >> GLCM_PACK_SHIFT;
-    mean = cooc_mean(&t);
+    mean = cooc_sum_mean(&t);
     for (uint k = 0; k < levels; k++) {
         const uint count = BIN(h, levels + k);
 
         if (count > 0)
-            cooc_difference(&w, k, count, levels, ~(1u << COOC_IDM));
+            cooc_add_difference_bin(&w, k, count, levels, ~(1u << COOC_IDM));
     }
     for (uint k = 0; k < 2 * levels - 1; k++) {
         const uint count = BIN(h, 2 * levels + k);
 
         if (count > 0)
-            cooc_sum(&w, k, count, mean);
+            cooc_add_sum_bin(&w, k, count, mean);
     }
     cooc_plain_features(&t, &w, feature);
     glcm_more_fixed(feature, levels, fixed);
-    for (uint i = 0; i < GLCM_MORE; i++)
+    for (uint i = 0; i < GLCM_MORE_FEATURES; i++)
         words[(GLCM_WORDS + i) * windows] = (ulong)fixed[i];
 }
 #endif
@@ -328,7 +329,7 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
     __global ulong *const words = all_words + u->words;
     const bool idle = y >= u->rows || x0 >= x1;
     int from = idle ? x1 : x0, to = x1;
-    __local int move_offsets[2 * GLCM_ROWS]; /* `leave` and `enter` of each move */
+    __local int move_offsets[2 * GLCM_MAX_LENS_ROWS]; /* `leave` and `enter` of each move */
 
     for (int i = (int)get_local_id(0); i < n_moves; i += (int)items) {
         move_offsets[2 * i] = moves[i].leave;
@@ -627,24 +628,24 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
 
 #ifdef GLCM_MORE_TOO
 /* Does the same as glcm_statistics for the features beyond Haralick's 13, which glcm_slide has
- * stored. Global size and arguments are the same, except that partials is [GLCM_MORE] for each
- * work-group and there are no counts. In a work-group, work-item k adds feature k % GLCM_MORE of
- * every PARTS-th window. */
+ * stored. Global size and arguments are the same, except that partials is [GLCM_MORE_FEATURES] for
+ * each work-group and there are no counts. In a work-group, work-item k adds feature k %
+ * GLCM_MORE_FEATURES of every PARTS-th window. */
 __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_statistics(
     __global const glcm_work *all, __global const ulong *all_words, __global glcm_moments *partials,
     uint wanted, volatile __global uint *all_bands, __global float *maps, long map_plane,
     int map_width)
 {
-    enum { PARTS = GLCM_GROUP / GLCM_MORE };
-    __local glcm_moments part[PARTS * GLCM_MORE];
+    enum { PARTS = GLCM_GROUP / GLCM_MORE_FEATURES };
+    __local glcm_moments part[PARTS * GLCM_MORE_FEATURES];
     __local uint bands[2 * GLCM_BANDS];
     __global const glcm_work *const u = all + get_global_id(1);
     const long windows = (long)u->columns * u->rows;
     const long group = (long)(get_global_id(0) / GLCM_GROUP);
     const long first = group * GLCM_GROUP_WINDOWS,
                last = TC_MIN(first + GLCM_GROUP_WINDOWS, windows);
-    const uint local_id = (uint)get_local_id(0), my_part = local_id / GLCM_MORE,
-               my_feature = local_id - my_part * GLCM_MORE;
+    const uint local_id = (uint)get_local_id(0), my_part = local_id / GLCM_MORE_FEATURES,
+               my_feature = local_id - my_part * GLCM_MORE_FEATURES;
     __global const ulong *const words = all_words + u->words;
     const bool is_returned = (wanted >> (GLCM_FEATURES + my_feature) & 1) != 0;
     glcm_moments my_moments = GLCM_NO_MOMENTS;
@@ -668,13 +669,13 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
         part[local_id] = my_moments;
     barrier(CLK_LOCAL_MEM_FENCE);
     merge_bands(bands, all_bands + 2 * GLCM_BANDS * get_global_id(1));
-    if (first < windows && local_id < GLCM_MORE) {
+    if (first < windows && local_id < GLCM_MORE_FEATURES) {
         for (uint i = 1; i < PARTS; i++) {
-            const glcm_moments other = part[i * GLCM_MORE + local_id];
+            const glcm_moments other = part[i * GLCM_MORE_FEATURES + local_id];
 
             glcm_moments_merge(&my_moments, &other);
         }
-        partials[(u->partial + group) * GLCM_MORE + local_id] = my_moments;
+        partials[(u->partial + group) * GLCM_MORE_FEATURES + local_id] = my_moments;
     }
 }
 #endif /* GLCM_MORE_TOO */

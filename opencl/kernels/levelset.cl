@@ -88,11 +88,11 @@ static inline void record_motion(volatile __global tc_u32 *ctl, volatile __local
     }
 }
 
-/* Returns the time step of the iteration: dt; or, if cfl is set, that of ls_cfl with dt as its
+/* Returns the time step of the iteration: dt; or, if cfl is set, that of ls_cfl_step with dt as its
  * bound. */
 static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, tc_u32 done)
 {
-    return cfl ? ls_cfl(as_float(ctl[LS_CTL_MOST + ((done + 1) & 1)]), dt) : dt;
+    return cfl ? ls_cfl_step(as_float(ctl[LS_CTL_MOST + ((done + 1) & 1)]), dt) : dt;
 }
 
 /* --- the step ----------------------------------------------------------------------
@@ -281,7 +281,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
                 u = ls_motion(speed, at[1] - p, p - at[-1], at[ROW] - p, p - at[-ROW],
                               at[PLANE] - p, p - at[-PLANE]);
                 if (move) {
-                    const float next = ended ? p : ls_moved(p, dt, u);
+                    const float next = ended ? p : ls_next_phi(p, dt, u);
 
                     my_flags |= motion_flags(p, next);
                     out[i] = next;
@@ -323,7 +323,7 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_app
         const tc_u64 i = first + get_group_id(0) * (4 * LS_GROUP) + k * LS_GROUP + local_id;
 
         if (i < last) {
-            const float p = phi[i], next = ls_moved(p, step, u[i]);
+            const float p = phi[i], next = ls_next_phi(p, step, u[i]);
 
             phi[i] = next;
             my_flags |= motion_flags(p, next);
@@ -380,7 +380,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
                 values[z] = phi[at + TC_MIN(z, depth - 1) * ((tc_u64)nx * ny)];
             for (tc_u32 z = 0; !all_blocks && z < TILE_Z; z++) {
                 const float next =
-                    ls_moved(values[z], step, u[at + TC_MIN(z, depth - 1) * ((tc_u64)nx * ny)]);
+                    ls_next_phi(values[z], step, u[at + TC_MIN(z, depth - 1) * ((tc_u64)nx * ny)]);
 
                 my_flags |= motion_flags(values[z], next);
                 values[z] = next;
@@ -421,7 +421,8 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_lis
     __local tc_u32 count, from;
     const tc_u32 local_id = (tc_u32)get_local_id(0), b = (tc_u32)get_global_id(0);
     const tc_u32 active =
-        b < bx * by * bz ? ls_active(near, b % bx, b / bx % by, b / bx / by, bx, by, bz) : 0u;
+        b < bx * by * bz ? ls_is_active_block(near, b % bx, b / bx % by, b / bx / by, bx, by, bz)
+                         : 0u;
     tc_u32 at = 0;
 
     if (local_id == 0)

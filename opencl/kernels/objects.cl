@@ -31,7 +31,7 @@
 #endif
 #define GROUP_ATTRIBUTE __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 /* The number of words of a matrix' sums and histograms (OBJ_W_...). */
-#define WORDS(levels) (OBJ_W_MARGINAL + 4 * (levels))
+#define WORDS(levels) (OBJ_WORD_MARGINAL + 4 * (levels))
 #define NOT_A_NUMBER as_double(0x7ff8000000000000L) /* C's NAN */
 
 #define RUN_Z(r) ((tc_i32)((r) >> 48))
@@ -50,7 +50,8 @@
     {                                                                                             \
         const tc_u32 object = get_group_id(0), lane = get_local_id(0) % LANES;                    \
         const tc_u32 end = start[first + object + 1];                                             \
-        const obj_spread spread = obj_spread_of(ends[2 * object], ends[2 * object + 1], levels);  \
+        const obj_level_scale spread =                                                            \
+            obj_level_scale_of(ends[2 * object], ends[2 * object + 1], levels);                   \
                                                                                                   \
         for (tc_u32 i = start[first + object] + get_local_id(0) / LANES; i < end;                 \
              i += GROUP / LANES) {                                                                \
@@ -92,7 +93,7 @@ static void count_pairs(__global const tc_u32 *labels, __global const tc_u8 *lev
  * `logs`. */
 static tc_u128 k_log2_k(__global const tc_u128 *logs, tc_u32 n_logs, tc_u64 k)
 {
-    return k < n_logs ? logs[k] : tc_wide_times(tc_log2_q80(k), k);
+    return k < n_logs ? logs[k] : tc_u128_times(tc_log2_q80(k), k);
 }
 
 /* The sums over the matrix' entries that a work-item processes; they are then added up over the
@@ -114,7 +115,7 @@ static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const t
     p->pairs += k;
     p->most = TC_MAX(p->most, (tc_u32)entry);
     p->squares += times * entry * entry;
-    p->cells = tc_wide_add(p->cells, a == b ? log : tc_wide_add(log, log));
+    p->cells = tc_u128_add(p->cells, a == b ? log : tc_u128_add(log, log));
 }
 
 /* Computes a matrix and its sums in each work-group. Work-group g processes object first + g /
@@ -175,7 +176,7 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(
     barrier(CLK_LOCAL_MEM_FENCE);
     for (tc_u32 step = GROUP / 2; step > 0; step /= 2) {
         if (local_id < step) {
-            cells[local_id] = tc_wide_add(cells[local_id], cells[local_id + step]);
+            cells[local_id] = tc_u128_add(cells[local_id], cells[local_id + step]);
             squares[local_id] += squares[local_id + step];
             pairs[local_id] += pairs[local_id + step];
             most[local_id] = TC_MAX(most[local_id], most[local_id + step]);
@@ -183,16 +184,16 @@ __kernel GROUP_ATTRIBUTE void obj_matrices(
         barrier(CLK_LOCAL_MEM_FENCE);
     }
     for (tc_u32 i = local_id; i < 4 * levels; i += GROUP)
-        words[OBJ_W_MARGINAL + i] = histogram[i];
+        words[OBJ_WORD_MARGINAL + i] = histogram[i];
     if (local_id == 0) {
-        words[OBJ_W_PAIRS] = pairs[0];
-        words[OBJ_W_MOST] = most[0];
-        words[OBJ_W_SQUARES] = (tc_u32)squares[0];
-        words[OBJ_W_SQUARES + 1] = (tc_u32)(squares[0] >> 32);
-        words[OBJ_W_K_LOG_K] = (tc_u32)cells[0].lo;
-        words[OBJ_W_K_LOG_K + 1] = (tc_u32)(cells[0].lo >> 32);
-        words[OBJ_W_K_LOG_K + 2] = (tc_u32)cells[0].hi;
-        words[OBJ_W_K_LOG_K + 3] = (tc_u32)(cells[0].hi >> 32);
+        words[OBJ_WORD_PAIRS] = pairs[0];
+        words[OBJ_WORD_MOST] = most[0];
+        words[OBJ_WORD_SQUARES] = (tc_u32)squares[0];
+        words[OBJ_WORD_SQUARES + 1] = (tc_u32)(squares[0] >> 32);
+        words[OBJ_WORD_K_LOG_K] = (tc_u32)cells[0].lo;
+        words[OBJ_WORD_K_LOG_K + 1] = (tc_u32)(cells[0].lo >> 32);
+        words[OBJ_WORD_K_LOG_K + 2] = (tc_u32)cells[0].hi;
+        words[OBJ_WORD_K_LOG_K + 3] = (tc_u32)(cells[0].hi >> 32);
     }
 }
 
@@ -209,7 +210,7 @@ static tc_u128 add_logs(__global const tc_u32 *histogram, tc_u32 n, __global con
     tc_u128 sum = { 0, 0 };
 
     for (tc_u32 k = 0; k < n; k++)
-        sum = tc_wide_add(sum, k_log2_k(logs, n_logs, histogram[k]));
+        sum = tc_u128_add(sum, k_log2_k(logs, n_logs, histogram[k]));
     return sum;
 }
 
@@ -228,13 +229,13 @@ static void add_histograms(__global const tc_u32 *marginal, tc_u32 levels, tc_u3
     for (tc_u32 k = 0; k < levels; k++) {
         t->d1 += (tc_u64)k * difference[k];
         t->d2 += (tc_u64)(k * k) * difference[k];
-        cooc_difference(w, k, difference[k], levels, wanted);
+        cooc_add_difference_bin(w, k, difference[k], levels, wanted);
     }
     if ((wanted & (1 << COOC_CLUSTER_SHADE | 1 << COOC_CLUSTER_PROMINENCE)) == 0)
         return;
-    mean = cooc_mean(t);
+    mean = cooc_sum_mean(t);
     for (tc_u32 k = 0; k < 2 * levels - 1; k++)
-        cooc_sum(w, k, sum[k], mean);
+        cooc_add_sum_bin(w, k, sum[k], mean);
 }
 
 /* Computes the features of each matrix; a work-item for each. out: [matrices][number of wanted
@@ -251,18 +252,19 @@ __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *
     if (matrix >= matrices)
         return;
     out += (size_t)matrix * popcount(wanted);
-    t.pairs = words[OBJ_W_PAIRS];
+    t.pairs = words[OBJ_WORD_PAIRS];
     if (t.pairs == 0) {
         *out = NOT_A_NUMBER;
         return;
     }
-    t.most = words[OBJ_W_MOST];
-    t.squares = two_words(words + OBJ_W_SQUARES);
-    t.cells = tc_wide(two_words(words + OBJ_W_K_LOG_K + 2), two_words(words + OBJ_W_K_LOG_K));
-    add_histograms(words + OBJ_W_MARGINAL, levels, wanted, &t, &w);
+    t.most = words[OBJ_WORD_MOST];
+    t.squares = two_words(words + OBJ_WORD_SQUARES);
+    t.cells =
+        tc_make_u128(two_words(words + OBJ_WORD_K_LOG_K + 2), two_words(words + OBJ_WORD_K_LOG_K));
+    add_histograms(words + OBJ_WORD_MARGINAL, levels, wanted, &t, &w);
     /* The three histograms are processed in a loop, so that the code of k_log2_k is compiled once:
      * 0: by a pixel's level, 1: by the sum, 2: by the difference of both levels. */
-    for (tc_u32 which = 0, at = OBJ_W_MARGINAL; which < 3; which++) {
+    for (tc_u32 which = 0, at = OBJ_WORD_MARGINAL; which < 3; which++) {
         const tc_u32 bins = which == 1 ? 2 * levels : levels;
         const tc_u128 sum = add_logs(words + at, bins, logs, n_logs);
 

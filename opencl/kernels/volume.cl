@@ -319,8 +319,8 @@ __kernel GROUP_ATTRIBUTE void vol_mark_firsts(__global const int *first_voxel,
         atomic_or(&mask[first_voxel[p] >> 5], 1u << (first_voxel[p] & 31));
 }
 
-/* Sets counts[chunk] to the number of marks in the chunk, VOL_CHUNK words of the mask. A work-item
- * counts a chunk. */
+/* Sets counts[chunk] to the number of marks in the chunk, VOL_WORDS_PER_ITEM words of the mask. A
+ * work-item counts a chunk. */
 __kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int *counts, uint words,
                                         int chunks)
 {
@@ -329,7 +329,8 @@ __kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int 
 
     if (chunk >= chunks)
         return;
-    for (uint i = chunk * VOL_CHUNK; i < TC_MIN(words, (uint)(chunk + 1) * VOL_CHUNK); i++)
+    for (uint i = chunk * VOL_WORDS_PER_ITEM;
+         i < TC_MIN(words, (uint)(chunk + 1) * VOL_WORDS_PER_ITEM); i++)
         sum += popcount(mask[i]);
     counts[chunk] = (int)sum;
 }
@@ -385,7 +386,7 @@ __kernel GROUP_ATTRIBUTE void vol_values(__global const int *first_voxel, __glob
         values[p] = voxels_before >= 0 ? ~0 : outside;
         return;
     }
-    const int at = first_voxel[root[p]], chunk = at / (32 * VOL_CHUNK);
+    const int at = first_voxel[root[p]], chunk = at / (32 * VOL_WORDS_PER_ITEM);
 
     if (voxels_before >= 0) {
         values[p] = ~(1 + voxels_before + at);
@@ -393,27 +394,27 @@ __kernel GROUP_ATTRIBUTE void vol_values(__global const int *first_voxel, __glob
     }
     int label = counts[chunk] + 1 + (int)popcount(mask[at >> 5] & ((1u << (at & 31)) - 1));
 
-    for (int word = chunk * VOL_CHUNK; word < at >> 5; word++)
+    for (int word = chunk * VOL_WORDS_PER_ITEM; word < at >> 5; word++)
         label += (int)popcount(mask[word]);
     values[p] = label;
 }
 
 /* Replaces the parts of voxels [first, end) by the values of vol_values, and membrane by 0. A
- * work-item processes VOL_PER_ITEM voxels. Adds the number of voxels of membrane to totals[0], and
- * the number of voxels that get the value `outside` to totals[1]. */
+ * work-item processes VOL_VOXELS_PER_ITEM voxels. Adds the number of voxels of membrane to
+ * totals[0], and the number of voxels that get the value `outside` to totals[1]. */
 __kernel GROUP_ATTRIBUTE void vol_paint(__global int *plane, __global const int *values,
                                         volatile __global int *totals, uint first, uint end,
                                         int outside)
 {
     volatile __local int sums[2];
     const int local_id = (int)get_local_id(0);
-    const uint base = first + (uint)get_group_id(0) * GROUP * VOL_PER_ITEM + local_id;
+    const uint base = first + (uint)get_group_id(0) * GROUP * VOL_VOXELS_PER_ITEM + local_id;
     int membrane = 0, n_outside = 0;
 
     if (local_id < 2)
         sums[local_id] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint k = 0; k < VOL_PER_ITEM; k++) {
+    for (uint k = 0; k < VOL_VOXELS_PER_ITEM; k++) {
         const uint i = base + k * GROUP;
 
         if (i < end) {

@@ -46,11 +46,11 @@ static void add_part(volatile __global uint *table, uint label, uint z, vol_part
 #define SLOTS 64
 
 /* Adds the measurements of the cells (labels > 0) in the slices from first_z on to the table.
- * labels: [nz][ny][nx]. Global size: x: voxels; y: groups of VOL_DOWN rows; z: slices. A work-item
- * goes down its column of VOL_DOWN rows, and adds each run of voxels with the same label. A
- * work-group sums up its GROUP x VOL_DOWN voxels of a slice in local memory, where a cell uses
- * element label % SLOTS; the sums of coordinates are relative to the work-group's first voxel. If
- * another cell uses the element, a run is added to the table directly. */
+ * labels: [nz][ny][nx]. Global size: x: voxels; y: groups of VOL_ROWS_PER_ITEM rows; z: slices. A
+ * work-item goes down its column of VOL_ROWS_PER_ITEM rows, and adds each run of voxels with the
+ * same label. A work-group sums up its GROUP x VOL_ROWS_PER_ITEM voxels of a slice in local memory,
+ * where a cell uses element label % SLOTS; the sums of coordinates are relative to the work-group's
+ * first voxel. If another cell uses the element, a run is added to the table directly. */
 __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile __global uint *table,
                                           int nx, int ny, int first_z)
 {
@@ -58,7 +58,8 @@ __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile _
      * that of x. */
     volatile __local uint owner[SLOTS], voxels[SLOTS], sum[2][SLOTS], lo[2][SLOTS], hi[2][SLOTS];
     const int local_id = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - local_id;
-    const int y0 = (int)get_global_id(1) * VOL_DOWN, end = TC_MIN(y0 + VOL_DOWN, ny);
+    const int y0 = (int)get_global_id(1) * VOL_ROWS_PER_ITEM,
+              end = TC_MIN(y0 + VOL_ROWS_PER_ITEM, ny);
     const uint z = (uint)first_z + (uint)get_global_id(2);
     __global const int *const column = labels + (size_t)z * ny * nx + x;
 

@@ -264,11 +264,11 @@ static inline bool is_peak(__constant voting_shape *s, __global const tc_u32 *vo
               x1 = TC_MIN(x + 1, s->n[2] - 1);
     const tc_u32 n_votes = votes[i];
 
-    VOTING_ONE_BY_ONE
+    VOTING_NO_UNROLL
     for (int nz = TC_MAX(z - 1, 0); nz <= z1; nz++)
-        VOTING_ONE_BY_ONE
+        VOTING_NO_UNROLL
     for (int ny = TC_MAX(y - 1, 0); ny <= y1; ny++)
-        VOTING_ONE_BY_ONE
+        VOTING_NO_UNROLL
     for (int nx = TC_MAX(x - 1, 0); nx <= x1; nx++) {
         const size_t j = ((size_t)nz * s->n[1] + ny) * s->n[2] + nx;
 
@@ -327,11 +327,11 @@ __kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1))) void vot
         from[a] = TC_MAX(peak[a] - reach, 0);
         to[a] = TC_MIN(peak[a] + reach, s->n[a] - 1);
     }
-    VOTING_ONE_BY_ONE
+    VOTING_NO_UNROLL
     for (int z = from[0]; z <= to[0]; z++)
-        VOTING_ONE_BY_ONE
+        VOTING_NO_UNROLL
     for (int y = from[1]; y <= to[1]; y++)
-        VOTING_ONE_BY_ONE
+        VOTING_NO_UNROLL
     for (int x = from[2] + (int)local_id; x <= to[2]; x += VOTING_LINE_GROUP) {
         const tc_i64 d[3] = { 4 * (tc_i64)(z - peak[0]) * scale[0],
                               4 * (tc_i64)(y - peak[1]) * scale[1],

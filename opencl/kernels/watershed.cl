@@ -111,7 +111,7 @@ __kernel GROUP_ATTRIBUTE void ws_uphill(__global const uint *height, __global in
     if (i >= end)
         return;
     const int row = (int)(i / (uint)nx), x = (int)i - row * nx, z = row / ny;
-    const int to = ws_highest(height, &s, x, row - z * ny, z, 1);
+    const int to = ws_highest_neighbour(height, &s, x, row - z * ny, z, 1);
 
     up[i] = to == (int)i ? WS_UNKNOWN : to + base;
 }
@@ -210,7 +210,7 @@ __kernel GROUP_ATTRIBUTE void ws_join_plateaus(__global const uint *height,
         return;
     FOR_NEIGHBOURS(i, s, {
         if (neighbour < (int)i && height[neighbour] == height[i])
-            uf_join_shared(tree, (int)i, neighbour);
+            uf_union_shared_fast(tree, (int)i, neighbour);
     });
 }
 
@@ -248,15 +248,15 @@ __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top,
  * The hash table of the highest saddle between any two maxima. The key of an entry is the pair of
  * maxima. For slot s, saddle[s] is the height of the saddle, and slot[s] encodes the key as voxel *
  * steps + step: a voxel that leads to one of the maxima, and the index in `by` of the step to a
- * neighbour that leads to the other; VOL_FREE if the slot is free. by: [steps]: the steps to the
- * neighbours that come later in raster order, as differences of voxel numbers.
+ * neighbour that leads to the other; VOL_FREE_SLOT if the slot is free. by: [steps]: the steps to
+ * the neighbours that come later in raster order, as differences of voxel numbers.
  */
 /* Frees all slots. A work-item clears a slot. */
 __kernel GROUP_ATTRIBUTE void ws_clear_slots(__global uint *slot, __global uint *saddle, uint first,
                                              uint end)
 {
     if (ITEM < end) {
-        slot[ITEM] = VOL_FREE;
+        slot[ITEM] = VOL_FREE_SLOT;
         saddle[ITEM] = 0;
     }
 }
@@ -280,9 +280,9 @@ static void add_saddle(__global const int *top, __constant int *by, uint steps,
     uint slot_index = (((uint)pair.x * 2654435769u ^ (uint)pair.y * 2246822519u) >> 3) & mask;
 
     for (int probe = 0; probe < VOL_PROBES; probe++, slot_index = (slot_index + 1) & mask) {
-        const uint old_code = atomic_cmpxchg(&slot[slot_index], VOL_FREE, code);
+        const uint old_code = atomic_cmpxchg(&slot[slot_index], VOL_FREE_SLOT, code);
 
-        if (old_code == VOL_FREE)
+        if (old_code == VOL_FREE_SLOT)
             atomic_inc(&count[0]);
         else if (any(maxima_of(top, by, steps, old_code) != pair))
             continue;
@@ -331,10 +331,10 @@ __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int
                                       volatile __global int *count, uint steps, uint first,
                                       uint end)
 {
-    if (ITEM >= end || slot[ITEM] == VOL_FREE)
+    if (ITEM >= end || slot[ITEM] == VOL_FREE_SLOT)
         return;
     const int2 pair = maxima_of(top, by, steps, slot[ITEM]);
-    __global int *const row = list + (size_t)atomic_inc(count) * VOL_SADDLE;
+    __global int *const row = list + (size_t)atomic_inc(count) * VOL_SADDLE_COLUMNS;
 
     row[0] = ~up[pair.x];
     row[1] = ~up[pair.y];
@@ -354,7 +354,7 @@ __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int
  * their hills. The highest saddle that remains always joins two hills, so the rounds end.
  */
 /* The row of maximum number n in the table of maxima (layout.h). */
-#define MAXIMUM(n) (maxima + (size_t)(n) * VOL_MAXIMUM)
+#define MAXIMUM(n) (maxima + (size_t)(n) * VOL_MAXIMUM_COLUMNS)
 /* The hill on one side of a saddle: the row of the maximum that represents it, in the table of
  * maxima. side: 0 or 1, one of the saddle's two maxima. row: the saddle's row in its list. */
 #define HILL(row, side) MAXIMUM(MAXIMUM((row)[side])[VOL_HILL])
@@ -389,16 +389,16 @@ __kernel GROUP_ATTRIBUTE void ws_find_best(volatile __global int *maxima, __glob
 {
     if (ITEM >= end)
         return;
-    __global const int *const row = list + (size_t)ITEM * VOL_SADDLE;
+    __global const int *const row = list + (size_t)ITEM * VOL_SADDLE_COLUMNS;
     volatile __global int *const a = HILL(row, 0), *const b = HILL(row, 1);
 
     const int a_height = a[VOL_HEIGHT], b_height = b[VOL_HEIGHT];
 
     if (a == b || (uint)(TC_MIN(a_height, b_height) - row[2]) >= least)
         return;
-    __global int *const copy = live + (size_t)atomic_inc(count) * VOL_SADDLE;
+    __global int *const copy = live + (size_t)atomic_inc(count) * VOL_SADDLE_COLUMNS;
 
-    for (int i = 0; i < VOL_SADDLE; i++)
+    for (int i = 0; i < VOL_SADDLE_COLUMNS; i++)
         copy[i] = row[i];
     atomic_max(&a[VOL_BEST], row[2]);
     atomic_max(&b[VOL_BEST], row[2]);
@@ -413,7 +413,7 @@ __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
 {
     if (ITEM >= end)
         return;
-    __global const int *const row = live + (size_t)ITEM * VOL_SADDLE;
+    __global const int *const row = live + (size_t)ITEM * VOL_SADDLE_COLUMNS;
 
     for (int side = 0; side < 2; side++)
         if (HILL(row, side)[VOL_BEST] == row[2])
@@ -428,7 +428,7 @@ __kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __glo
 {
     if (ITEM >= end)
         return;
-    __global const int *const row = live + (size_t)ITEM * VOL_SADDLE;
+    __global const int *const row = live + (size_t)ITEM * VOL_SADDLE_COLUMNS;
 
     for (int side = 0; side < 2; side++)
         if (HILL(row, side)[VOL_BEST] == row[2] &&
@@ -443,7 +443,7 @@ __kernel GROUP_ATTRIBUTE void ws_join_hills(__global int *maxima, __global const
 {
     if (ITEM >= end)
         return;
-    __global const int *const row = live + (size_t)ITEM * VOL_SADDLE;
+    __global const int *const row = live + (size_t)ITEM * VOL_SADDLE_COLUMNS;
     __global int *const a = HILL(row, 0), *const b = HILL(row, 1);
     const int a_higher = a[VOL_HEIGHT] > b[VOL_HEIGHT] ||
                          (a[VOL_HEIGHT] == b[VOL_HEIGHT] && a[VOL_VOXEL] < b[VOL_VOXEL]);

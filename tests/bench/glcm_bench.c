@@ -105,7 +105,7 @@ static void prepare(bench *b, const char *path, const char *distances, const cha
     json = json_loads(text, 0, NULL);
     if (json == NULL)
         die("--distances or --roi is not JSON");
-    must(an_parse(&an_glcm, json, "bench", &b->params, &err), &err);
+    must(an_parse_params(&an_glcm, json, "bench", &b->params, &err), &err);
     json_decref(json);
     b->item = (wu_item){ .name = name,
                          .n_images = 1,

@@ -141,7 +141,7 @@ int main(int argc, char **argv)
     item.nx = px.nx;
     item.ny = px.ny;
     if (status == TC_OK)
-        status = an_parse(&an_glcm, json, "parameters", &params, &err);
+        status = an_parse_params(&an_glcm, json, "parameters", &params, &err);
     if (status == TC_OK)
         status = an_glcm.plan(params, &item, &work.plan, &err);
     work.params = params;
@@ -152,8 +152,8 @@ int main(int argc, char **argv)
         printf("CPU, %u thread%s: %.0f ms, %.2f million matrices/s (%.1f million matrices)\n",
                work.threads, work.threads == 1 ? "" : "s", cpu_ms,
                matrices_of(&work, state) / cpu_ms * 1e-3, matrices_of(&work, state) * 1e-6);
-    if (status == TC_OK && ocl_load(&api, &err) == TC_OK &&
-        ocl_enumerate(&api, &list, &count, &err) == TC_OK) {
+    if (status == TC_OK && ocl_load_library(&api, &err) == TC_OK &&
+        ocl_enumerate_devices(&api, &list, &count, &err) == TC_OK) {
         for (size_t i = 0; i < count; i++)
             if (list[i].refusal[0] == '\0')
                 bench_device(&api, &list[i], &work, state, cpu_ms);

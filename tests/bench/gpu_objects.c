@@ -88,7 +88,7 @@ int main(int argc, char **argv)
            : argc > 4      ? json_loads(argv[4], 0, NULL)
                            : json_incref(job->parameters);
     if (status == TC_OK)
-        status = an_parse(&an_objects, json, "parameters", &params, &err);
+        status = an_parse_params(&an_objects, json, "parameters", &params, &err);
     if (status == TC_OK)
         status = an_objects.plan(params, &job->items[0], &work.plan, &err);
     work.params = params;

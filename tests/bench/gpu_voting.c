@@ -51,7 +51,7 @@ static tc_status load_unit(bench *b, const char *path, tc_err *err)
     if (status == TC_OK)
         status = wu_item_load(b->job, 0, &b->pixels, err);
     if (status == TC_OK)
-        status = an_parse(&an_voting, b->job->parameters, path, &b->params, err);
+        status = an_parse_params(&an_voting, b->job->parameters, path, &b->params, err);
     if (status != TC_OK)
         return status;
     printf("unit checked in %.0f ms, pixels read in %.0f ms\n", read - start,
@@ -83,7 +83,7 @@ static tc_status make_up(bench *b, char **argv, tc_err *err)
     json_t *const json = json_loads(text, 0, NULL);
     status = an_selftest_pixels(&b->made, false, &b->pixels, err);
     if (status == TC_OK)
-        status = an_parse(&an_voting, json, "parameters", &b->params, err);
+        status = an_parse_params(&an_voting, json, "parameters", &b->params, err);
     json_decref(json);
     b->work.item = &b->made_item;
     return status;

@@ -54,7 +54,7 @@ static tc_status once(const an_backend *backend, const an_work *work, given *g, 
 {
     const double start = seconds(work),
                  kernels = work->device != NULL ? work->device->times.kernels : 0;
-    vol_state *const state = g->state = os_zeroed(work->plan.state_bytes);
+    vol_state *const state = g->state = os_alloc_zeroed(work->plan.state_bytes);
     void *worker = NULL;
     uint64_t units;
     tc_status status =

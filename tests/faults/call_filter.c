@@ -18,7 +18,7 @@ static int take_filter(int option, ...);
 #undef prctl
 
 enum {
-    LEVELS = 4,     /* combinations of the rights OS_CALLS_MAKE and OS_CALLS_LOCK */
+    LEVELS = 4,     /* combinations of the rights OS_CALLS_MODIFY_FILES and OS_CALLS_LOCK_FILES */
     CALLS = 1024,   /* numbers of system calls */
     CONDITIONAL = 4 /* as in allowed_calls.h */
 };

@@ -110,7 +110,7 @@ static void append_again(spool *s, wu_output *out, size_t index, size_t end)
     for (size_t i = 0; i < out->n; i++) {
         wu_out_array *const a = &out->arrays[i];
         uint64_t n = 0;
-        if (a->kind == WU_OWN) {
+        if (a->kind == WU_PER_ITEM) {
             const tc_status status = spool_copy(s, index, a->info.name, count, &n, &err);
             int first = 1;
             for (size_t k = 0; k < i; k++)
@@ -122,7 +122,7 @@ static void append_again(spool *s, wu_output *out, size_t index, size_t end)
         }
     }
     for (size_t i = 0; i < out->n; i++) { /* keeps the arrays that are not compressed */
-        if (out->arrays[i].kind == WU_OWN)
+        if (out->arrays[i].kind == WU_PER_ITEM)
             free(out->arrays[i].info.name);
         else
             out->arrays[kept++] = out->arrays[i];
@@ -159,7 +159,7 @@ static void read_spool(uint64_t size, uint32_t crc, uint64_t items)
         fuzz_wrong();
         return;
     }
-    if (spool_keep(s, size, crc, items, &err) != TC_OK) {
+    if (spool_truncate(s, size, crc, items, &err) != TC_OK) {
         check_message(&err, spool_path);
         items = 0;
     }

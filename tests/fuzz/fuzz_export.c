@@ -16,18 +16,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static const char *folder;
 static char page[64];
 
-void wu_note(const char *format, ...)
+void wu_print_note(const char *format, ...)
 {
     (void)format;
 }
 
-void wu_note_of(const char *path, const char *format, ...)
+void wu_print_note_of_file(const char *path, const char *format, ...)
 {
     (void)path;
     (void)format;
 }
 
-void wu_progress(const char *what, size_t done, size_t n)
+void wu_show_progress(const char *what, size_t done, size_t n)
 {
     (void)what;
     (void)done;
@@ -62,8 +62,8 @@ static int is_small(const char *path)
     wu_npz_reader *r = NULL;
     uint64_t total = 0;
     int good = wu_npz_open(path, &(wu_npz_limits){ .array_bytes = 1 << 16 }, &r, NULL) == TC_OK;
-    for (size_t i = 0; good && i < wu_npz_count(r); i++)
-        total += wu_array_bytes(wu_npz_info(r, i), &good);
+    for (size_t i = 0; good && i < wu_npz_array_count(r); i++)
+        total += wu_array_bytes(wu_npz_array_info(r, i), &good);
     wu_npz_reader_close(&r);
     return good && total <= 1 << 17;
 }

@@ -33,11 +33,11 @@ static void load_items(const char *path, wu_job *job, unsigned threads)
         static _Alignas(16) uint8_t image[3 * LARGEST];
         wu_pixels pixels;
         tc_err err = { "" };
-        if (n == 0 || n > WU_MAX_VOXELS || !wu_name_ok(item->name))
+        if (n == 0 || n > WU_MAX_VOXELS || !wu_is_item_name(item->name))
             abort();
         if (n > LARGEST)
             continue;
-        if (wu_item_image(job, i, 0, image, &err) != TC_OK)
+        if (wu_item_decode_slice(job, i, 0, image, &err) != TC_OK)
             check_message(path, &err);
         if (wu_item_load(job, i, &pixels, &err) != TC_OK) {
             check_message(path, &err);

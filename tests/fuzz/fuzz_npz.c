@@ -16,16 +16,16 @@ static const char copied[] = "copy.npz";
 /* Reads an array as a whole and in pieces of various lengths: both must agree. */
 static void read_array(wu_npz_reader *r, size_t index)
 {
-    const wu_array_info *info = wu_npz_info(r, index);
+    const wu_array_info *info = wu_npz_array_info(r, index);
     unsigned char piece[999];
     void *whole = NULL;
     wu_npz_stream *s = NULL;
     int ok = 0;
     size_t total = 0;
     const uint64_t bytes = wu_array_bytes(info, &ok);
-    if (!ok || bytes > 1 << 18 || wu_npz_find(r, info->name) != (long)index)
+    if (!ok || bytes > 1 << 18 || wu_npz_find_array(r, info->name) != (long)index)
         abort();
-    const tc_status loaded = wu_npz_load(r, index, &whole, NULL);
+    const tc_status loaded = wu_npz_load_array(r, index, &whole, NULL);
     tc_status status = wu_npz_stream_open(r, index, &s, NULL);
     while (status == TC_OK && wu_npz_stream_left(s) > 0) {
         const size_t left = (size_t)wu_npz_stream_left(s),
@@ -67,14 +67,15 @@ static void copy(wu_npz_reader *r)
     }
     if (wu_npz_close(&w, NULL) != TC_OK ||
         wu_npz_open(copied, &(wu_npz_limits){ .canonical = true }, &again, NULL) != TC_OK ||
-        wu_npz_count(again) != wu_npz_count(r) || !json_equal(wu_npz_json(again), wu_npz_json(r)))
+        wu_npz_array_count(again) != wu_npz_array_count(r) ||
+        !json_equal(wu_npz_json(again), wu_npz_json(r)))
         fuzz_wrong();
-    for (size_t i = 0; again != NULL && i < wu_npz_count(r); i++, free(a), free(b)) {
-        const bool loaded = wu_npz_load(r, i, &a, NULL) == TC_OK,
-                   too = wu_npz_load(again, i, &b, NULL) == TC_OK;
+    for (size_t i = 0; again != NULL && i < wu_npz_array_count(r); i++, free(a), free(b)) {
+        const bool loaded = wu_npz_load_array(r, i, &a, NULL) == TC_OK,
+                   too = wu_npz_load_array(again, i, &b, NULL) == TC_OK;
         if (!loaded || !too)
             fuzz_wrong();
-        else if (memcmp(a, b, wu_array_bytes(wu_npz_info(r, i), &ok)) != 0)
+        else if (memcmp(a, b, wu_array_bytes(wu_npz_array_info(r, i), &ok)) != 0)
             abort();
     }
     wu_npz_reader_close(&again);
@@ -88,7 +89,7 @@ static void read_input(const uint8_t *data, size_t size)
     if (wu_npz_open(path, &(wu_npz_limits){ .array_bytes = 1 << 18 }, &r, &err) == TC_OK) {
         if (!json_is_object(wu_npz_json(r)))
             abort();
-        for (size_t i = 0; i < wu_npz_count(r); i++)
+        for (size_t i = 0; i < wu_npz_array_count(r); i++)
             read_array(r, i);
         if (size % 8 == 0)
             copy(r);

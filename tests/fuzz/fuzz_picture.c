@@ -68,7 +68,7 @@ static void read_input(const uint8_t *data, size_t size)
 {
     const wu_picture_want wanted[] = {
         { .kind = WU_KIND_IMAGE },
-        { .kind = WU_KIND_IMAGE, .alone = true, .as_it_is = true },
+        { .kind = WU_KIND_IMAGE, .alone = true, .wants_encoded = true },
         { .kind = WU_KIND_MASK },
         { .kind = WU_KIND_LABELS },
         { .kind = WU_KIND_IMAGE,

@@ -73,7 +73,7 @@ static void begin(job *j, const an_analysis *a, const an_selftest *t)
 
     memset(j, 0, sizeof *j);
     make_small(json);
-    must(an_parse(a, json, "fuzz", &j->params, NULL));
+    must(an_parse_params(a, json, "fuzz", &j->params, NULL));
     j->test = *t;
     j->test.nx = t->nx < SIDE ? t->nx : SIDE;
     j->test.ny = t->ny < SIDE ? t->ny : SIDE;
@@ -151,9 +151,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < 3)
         return 0;
-    while (an_table[analyses] != NULL)
+    while (an_analyses[analyses] != NULL)
         analyses++;
-    a = an_table[data[0] % analyses];
+    a = an_analyses[data[0] % analyses];
     while (a->selftests[tests].parameters != NULL)
         tests++;
     begin(&j, a, &a->selftests[data[1] % tests]);

@@ -6,9 +6,9 @@
  *   TEXCELL_TEST_SHORT_STEPS=1             steps are as short as possible: each reading of their
  *                                          clock is a second later than the one before
  *   TEXCELL_TEST_GAPS=FILE                 gets a line "gap" for each time of 20 ms or more without
- *                                          a bw_poll or bw_listen, and "sync" for each fsync; with
- *                                          start (CLOCK_REALTIME), length and the program's
- *                                          processor time in seconds
+ *                                          a bw_poll or bw_poll_from_thread, and "sync" for each
+ *                                          fsync; with start (CLOCK_REALTIME), length and the
+ *                                          program's processor time in seconds
  *   TEXCELL_TEST_CHECKPOINT_EVERY_CALLS=N  every N-th bw_time_to_checkpoint returns true, others
  *                                          false
  */
@@ -23,13 +23,13 @@
 
 void __real_bw_fraction_done(double fraction);
 bw_request __real_bw_poll(void);
-bool __real_bw_listen(void);
+bool __real_bw_poll_from_thread(void);
 bool __real_bw_time_to_checkpoint(void);
 bool __real_os_sync(int fd);
 double __real_tc_seconds(void);
 void __wrap_bw_fraction_done(double fraction);
 bw_request __wrap_bw_poll(void);
-bool __wrap_bw_listen(void);
+bool __wrap_bw_poll_from_thread(void);
 bool __wrap_bw_time_to_checkpoint(void);
 double __wrap_tc_seconds(void);
 /* Calls os_sync and records its time, for file_hooks.c. */
@@ -106,10 +106,10 @@ bw_request __wrap_bw_poll(void)
     return __real_bw_poll();
 }
 
-bool __wrap_bw_listen(void)
+bool __wrap_bw_poll_from_thread(void)
 {
     asked();
-    return __real_bw_listen();
+    return __real_bw_poll_from_thread();
 }
 
 bool time_sync(int fd)

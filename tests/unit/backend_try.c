@@ -17,7 +17,7 @@
 
 int main(int argc, char **argv)
 {
-    const an_analysis *const a = argc == 8 || argc == 9 ? an_find(argv[1]) : NULL;
+    const an_analysis *const a = argc == 8 || argc == 9 ? an_find_analysis(argv[1]) : NULL;
     const bool result = argc == 9;
     ocl_request request = { .kind = OCL_REQUEST_ANY };
     ocl_device *device = NULL;

@@ -176,14 +176,14 @@ int main(int argc, char **argv)
     if (status == TC_OK) {
         const size_t item = strtoul(argv[2], NULL, 10) % r.job->n_items;
 
-        r.analysis = an_find(r.job->analysis);
+        r.analysis = an_find_analysis(r.job->analysis);
         r.work = (an_work){ .item = &r.job->items[item],
                             .pixels = &r.pixels,
                             .launch_ms = 50,
                             .threads = (unsigned)strtoul(argv[4], NULL, 10) };
         status = r.analysis == NULL
                      ? tc_fail(&err, TC_BAD_INPUT, "no such analysis")
-                     : an_parse(r.analysis, r.job->parameters, argv[1], &r.params, &err);
+                     : an_parse_params(r.analysis, r.job->parameters, argv[1], &r.params, &err);
         r.work.params = r.params;
         if (status == TC_OK)
             status = wu_item_load(r.job, item, &r.pixels, &err);

@@ -136,9 +136,9 @@ static void nothing_assigned(void)
     CHECK(bw_resolve("a name.zip", &path, NULL) == TC_OK);
     CHECK(strcmp(path, "a name.zip") == 0);
     free(path);
-    CHECK(strcmp(bw_why(), "") == 0);
+    CHECK(strcmp(bw_request_reason(), "") == 0);
     bw_fraction_done(0.5);
-    CHECK(bw_poll() == BW_GO_ON);
+    CHECK(bw_poll() == BW_CONTINUE);
 }
 
 static void test_nothing_assigned(void **state)
@@ -152,12 +152,12 @@ static void quits_into_a_file(void)
 {
     CHECK(freopen("out", "w", stdout));
     start(0);
-    CHECK(bw_poll() == BW_GO_ON);
-    CHECK(strcmp(bw_why(), "") == 0);
+    CHECK(bw_poll() == BW_CONTINUE);
+    CHECK(strcmp(bw_request_reason(), "") == 0);
     raise(SIGTERM);
     CHECK(bw_poll() == BW_QUIT);
     CHECK(bw_poll() == BW_QUIT);
-    CHECK(strlen(bw_why()) > 10);
+    CHECK(strlen(bw_request_reason()) > 10);
     printf("kept");
     bw_exit_on_request();
 }
@@ -202,7 +202,7 @@ static void one_signal_asks_to_quit(void)
     start(0);
     raise(SIGTERM);
     CHECK(bw_poll() == BW_QUIT);
-    CHECK(strcmp(bw_why(), "interrupted by signal 15") == 0);
+    CHECK(strcmp(bw_request_reason(), "interrupted by signal 15") == 0);
     bw_exit_on_request();
 }
 
@@ -218,7 +218,7 @@ static void nohup_stays(void)
     signal(SIGHUP, SIG_IGN);
     start(0);
     raise(SIGHUP);
-    CHECK(bw_poll() == BW_GO_ON);
+    CHECK(bw_poll() == BW_CONTINUE);
 }
 
 static void test_signals(void **state)
@@ -335,7 +335,7 @@ static void reads_the_slot(void)
     bw_get_gpu(&gpu);
     CHECK(gpu.assigned && strcmp(gpu.vendor, "intel_gpu") == 0);
     CHECK(gpu.opencl_index == 1 && gpu.device_number == 2);
-    CHECK(bw_poll() == BW_GO_ON);
+    CHECK(bw_poll() == BW_CONTINUE);
     CHECK(!bw_time_to_checkpoint());
 }
 

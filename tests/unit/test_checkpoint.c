@@ -310,7 +310,8 @@ static void replaces_atomically(void **state)
 
 /* --- spool ----------------------------------------------------------------------------------- */
 
-/* Makes the output of item i: rows of numbers, names, and two arrays (WU_OWN), one of them empty.
+/* Makes the output of item i: rows of numbers, names, and two arrays (WU_PER_ITEM), one of them
+ * empty.
  */
 static void make_output(unsigned i, wu_output *out)
 {
@@ -323,14 +324,14 @@ static void make_output(unsigned i, wu_output *out)
     for (unsigned k = 0; k < 3 * (i + 1); k++)
         ((double *)data)[k] = 100.0 * i + k;
     snprintf(name, sizeof name, "labels_%u", i);
-    MUST(wu_output_add(out, WU_OWN, name, WU_I32, 0, 2, own, &data, &err) == TC_OK);
+    MUST(wu_output_add(out, WU_PER_ITEM, name, WU_I32, 0, 2, own, &data, &err) == TC_OK);
     for (unsigned k = 0; k < 40 * (i + 1); k++)
         ((int32_t *)data)[k] = (int32_t)(k / 7);
     MUST(wu_output_add(out, WU_ROWS, "names", WU_STR, 4, 1, shape, &data, &err) == TC_OK);
     for (unsigned k = 0; k < 4 * (i + 1); k++)
         ((uint32_t *)data)[k] = 'a' + i;
     snprintf(name, sizeof name, "own_%u", i);
-    MUST(wu_output_add(out, WU_OWN, name, WU_U8, 0, 1, none, &data, &err) == TC_OK);
+    MUST(wu_output_add(out, WU_PER_ITEM, name, WU_U8, 0, 1, none, &data, &err) == TC_OK);
 }
 
 typedef struct compressed_bytes {
@@ -352,8 +353,8 @@ static tc_status keep(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
-/* Checks a WU_OWN array, which is spooled compressed: zlib decompresses it to its NumPy header of
- * 128 bytes and its data. */
+/* Checks a WU_PER_ITEM array, which is spooled compressed: zlib decompresses it to its NumPy header
+ * of 128 bytes and its data. */
 static void expect_compressed(spool *s, unsigned i, const wu_out_array *want,
                               const wu_out_array *got)
 {
@@ -393,7 +394,7 @@ static void expect_array(spool *s, unsigned i, const wu_out_array *want, const w
     assert_int_equal(a->width, b->width);
     assert_int_equal(a->ndim, b->ndim);
     assert_memory_equal(a->shape, b->shape, a->ndim * sizeof a->shape[0]);
-    if (want->kind == WU_OWN)
+    if (want->kind == WU_PER_ITEM)
         expect_compressed(s, i, want, got);
     else
         assert_memory_equal(want->data, got->data, wu_array_bytes(a, &ok));
@@ -441,7 +442,7 @@ static void write_spool(fixture *f, unsigned n)
 {
     spool *s = open_spool(f);
 
-    assert_int_equal(spool_keep(s, 0, 0, 0, &err), TC_OK);
+    assert_int_equal(spool_truncate(s, 0, 0, 0, &err), TC_OK);
     for (unsigned i = 0; i < n; i++)
         append(s, i);
     assert_int_equal(spool_sync(s, &f->mark.spool_size, &f->mark.spool_crc, &err), TC_OK);
@@ -458,8 +459,9 @@ static void reads_spooled_items(void **state)
 
     write_spool(f, 3);
     s = open_spool(f);
-    assert_int_equal(spool_read(s, 0, NULL, &out, &err), TC_IO); /* before spool_keep: no items */
-    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
+    assert_int_equal(spool_read(s, 0, NULL, &out, &err),
+                     TC_IO); /* before spool_truncate: no items */
+    assert_int_equal(spool_truncate(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
     for (unsigned i = 0; i < 3; i++)
         expect_output(s, i);
     assert_int_equal(spool_read(s, 3, NULL, &out, &err), TC_IO);
@@ -468,7 +470,7 @@ static void reads_spooled_items(void **state)
     append(s, 4);
     spool_close(&s);
     s = open_spool(f);
-    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
+    assert_int_equal(spool_truncate(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
     assert_int_equal(stat(f->spool, &info), 0);
     assert_int_equal(info.st_size, f->mark.spool_size);
     append(s, 3);
@@ -488,7 +490,7 @@ static void expect_emptied(const fixture *f, uint64_t items)
     wu_output out;
     struct stat info;
 
-    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, items, &err),
+    assert_int_equal(spool_truncate(s, f->mark.spool_size, f->mark.spool_crc, items, &err),
                      TC_BAD_INPUT);
     assert_int_equal(stat(f->spool, &info), 0);
     assert_int_equal(info.st_size, 0);
@@ -528,10 +530,10 @@ static void detects_damaged_spool(void **state)
     data[size] = data[size + 1] = 'x';
     write_file(f->spool, data, size + 2);
     s = open_spool(f);
-    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 2, &err), TC_OK);
+    assert_int_equal(spool_truncate(s, f->mark.spool_size, f->mark.spool_crc, 2, &err), TC_OK);
     expect_output(s, 1);
     /* A checkpoint may record an empty spool. */
-    assert_int_equal(spool_keep(s, 0, 0, 0, &err), TC_OK);
+    assert_int_equal(spool_truncate(s, 0, 0, 0, &err), TC_OK);
     assert_int_equal(spool_sync(s, &kept, &crc, &err), TC_OK);
     assert_int_equal(kept, 0);
     assert_int_equal(crc, 0);
@@ -573,13 +575,13 @@ static void keeps_a_spool_without_memory(void **state)
     tight = before;
     tight.rlim_cur = 1;
     MUST(setrlimit(RLIMIT_AS, &tight) == 0);
-    status = spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 1, &err);
+    status = spool_truncate(s, f->mark.spool_size, f->mark.spool_crc, 1, &err);
     MUST(setrlimit(RLIMIT_AS, &before) == 0);
     assert_int_equal(status, TC_NO_MEMORY);
     wu_output_free(&out);
     spool_close(&s);
     s = open_spool(f);
-    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 1, &err), TC_OK);
+    assert_int_equal(spool_truncate(s, f->mark.spool_size, f->mark.spool_crc, 1, &err), TC_OK);
     assert_int_equal(spool_read(s, 0, NULL, &out, &err), TC_OK);
     assert_int_equal(out.n, N);
     wu_output_free(&out);
@@ -613,12 +615,12 @@ static void reads_invalid_records_safely(void **state)
             f->mark.spool_crc = (uint32_t)crc32(0, data, (uInt)size);
             write_file(f->spool, data, size);
             s = open_spool(f);
-            if (spool_keep(s, size, f->mark.spool_crc, 1, &err) == TC_OK &&
+            if (spool_truncate(s, size, f->mark.spool_crc, 1, &err) == TC_OK &&
                 spool_read(s, 0, NULL, &out, &err) == TC_OK) {
                 for (size_t k = 0; k < out.n; k++) {
                     compressed_bytes b = { NULL, 0 };
 
-                    if (out.arrays[k].kind == WU_OWN &&
+                    if (out.arrays[k].kind == WU_PER_ITEM &&
                         spool_copy(s, 0, out.arrays[k].info.name, keep, &b, &err) == TC_OK)
                         assert_int_equal(b.n, out.arrays[k].compressed.compressed);
                     free(b.data);
@@ -702,7 +704,7 @@ static void full_disk_keeps_spooled_items(void **state)
 
     write_spool(f, 2);
     s = open_spool(f);
-    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 2, &err), TC_OK);
+    assert_int_equal(spool_truncate(s, f->mark.spool_size, f->mark.spool_crc, 2, &err), TC_OK);
     make_output(2, &output);
     for (rlim_t more = 0; more < 100; more += 33) {
         limit_files_to(f->mark.spool_size + more);
@@ -717,7 +719,7 @@ static void full_disk_keeps_spooled_items(void **state)
     spool_close(&s);
     wu_output_free(&output);
     s = open_spool(f);
-    assert_int_equal(spool_keep(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
+    assert_int_equal(spool_truncate(s, f->mark.spool_size, f->mark.spool_crc, 3, &err), TC_OK);
     expect_output(s, 2);
     spool_close(&s);
 }

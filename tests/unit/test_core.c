@@ -351,21 +351,21 @@ static void computes_logarithms(void **state)
  * powers of two, and for some others. */
 static void fast_logarithms_are_equal(void **state)
 {
-    tc_log2s *logs = tc_log2s_create();
+    tc_log2_cache *logs = tc_log2_cache_create();
 
     (void)state;
     assert_non_null(logs);
     for (int twice = 0; twice < 2; twice++)
         for (uint64_t k = 1; k < 10000; k++)
-            assert_true(tc_log2s_of(logs, k) == tc_log2_q80(k));
+            assert_true(tc_log2_cache_get(logs, k) == tc_log2_q80(k));
     for (int i = 0; i < 50000; i++) {
         const uint64_t k = i < 99 ? ((uint64_t)1 << i / 3) + (uint64_t)(i % 3) - (i >= 3)
                                   : (uint64_t)random_up_to_bits(32);
 
         if (k > 0 && k >> 32 == 0)
-            assert_true(tc_log2s_of(logs, k) == tc_log2_q80(k));
+            assert_true(tc_log2_cache_get(logs, k) == tc_log2_q80(k));
     }
-    tc_log2s_destroy(&logs);
+    tc_log2_cache_destroy(&logs);
     assert_null(logs);
 }
 
@@ -448,7 +448,8 @@ static void joins_sums(void **state)
         const int64_t slip = (int64_t)(random_bits() % 32769) - 16384;
         const uint64_t coarse = (uint64_t)(sum >> 48) + (uint64_t)slip;
 
-        assert_int_equal(glcm_join((uint64_t)sum, coarse, fbits), (uint64_t)(sum >> (60 - fbits)));
+        assert_int_equal(glcm_join_sums((uint64_t)sum, coarse, fbits),
+                         (uint64_t)(sum >> (60 - fbits)));
     }
 }
 
@@ -460,7 +461,7 @@ static void computes_simple_windows(void **state)
     static const int64_t one = (int64_t)1 << 32;
     int64_t feature[GLCM_FEATURES];
     uint32_t pairs[16] = { 0 };
-    tc_log2s *logs = tc_log2s_create();
+    tc_log2_cache *logs = tc_log2_cache_create();
     glcm_tables t;
 
     (void)state;
@@ -499,7 +500,7 @@ static void computes_simple_windows(void **state)
     assert_int_equal(feature[GLCM_IMC1], 0);
     assert_int_equal(feature[GLCM_IMC2], 0);
     glcm_tables_free(&t);
-    tc_log2s_destroy(&logs);
+    tc_log2_cache_destroy(&logs);
 }
 
 /* Computes the sums that a sliding window would have for these ordered pairs. */
@@ -547,7 +548,7 @@ static void features_agree(void **state)
 {
     enum { PAIRS = 4000 };
     glcm_tables t;
-    tc_log2s *logs = tc_log2s_create();
+    tc_log2_cache *logs = tc_log2_cache_create();
 
     (void)state;
     assert_int_equal(glcm_tables_init(44, PAIRS, &t, NULL), TC_OK);
@@ -577,7 +578,7 @@ static void features_agree(void **state)
                          (long long)matrix[i]);
     }
     glcm_tables_free(&t);
-    tc_log2s_destroy(&logs);
+    tc_log2_cache_destroy(&logs);
 }
 
 /* Durations are formatted in words. */
@@ -597,9 +598,9 @@ static void formats_durations(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        char text[TC_DURATION];
+        char text[TC_DURATION_SIZE];
 
-        tc_duration(known[i].seconds, text);
+        tc_format_duration(known[i].seconds, text);
         assert_string_equal(text, known[i].text);
     }
 }
@@ -673,7 +674,7 @@ static void makes_private_files(void **unused)
     snprintf(file, sizeof file, "%s/y", folder);
     assert_true(os_make_private_folder(inner) && stat(inner, &info) == 0);
     assert_int_equal(info.st_mode & 0777, 0700);
-    fd = os_open(file, OS_PRIVATE);
+    fd = os_open(file, OS_OVERWRITE_PRIVATE);
     assert_true(fd >= 0 && fstat(fd, &info) == 0);
     assert_int_equal(info.st_mode & 0777, 0600);
     close(fd);

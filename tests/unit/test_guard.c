@@ -63,8 +63,8 @@ static void test_long_calls(void **unused)
     tc_err err;
 
     (void)unused;
-    assert_int_equal(tc_guard_up(never, &err), TC_OK);
-    tc_guard_listen(ask, &beside, 1000);
+    assert_int_equal(tc_guard_activate(never, &err), TC_OK);
+    tc_guard_set_poll(ask, &beside, 1000);
     suspended = false;
     call(0.5, false);
     assert_in_range(asked, 3, (uintmax_t)(20 * took));
@@ -75,10 +75,10 @@ static void test_long_calls(void **unused)
     assert_true(was_held); /* background threads are suspended, too */
     call(0.5, true);       /* while the program waits for a launch the guard does not ask ... */
     assert_int_equal(asked, 0);
-    tc_guard_listen(ask, &beside, 50);
+    tc_guard_set_poll(ask, &beside, 50);
     call(0.5, true); /* ... unless the wait is longer than the limit, here 50 ms */
     assert_in_range(asked, 2, (uintmax_t)(18 * took));
-    tc_guard_down();
+    tc_guard_deactivate();
     assert_int_equal(beside.pauses, 0);
 }
 
@@ -93,7 +93,7 @@ static unsigned short_calls(bool heard)
         call(0.005, false);
         all += asked;
         if (heard)
-            tc_guard_asked();
+            tc_guard_record_poll();
     }
     return all;
 }
@@ -104,19 +104,19 @@ static void test_many_short_calls(void **unused)
     tc_err err;
 
     (void)unused;
-    assert_int_equal(tc_guard_up(never, &err), TC_OK);
-    tc_guard_listen(ask, &beside, 1000);
+    assert_int_equal(tc_guard_activate(never, &err), TC_OK);
+    tc_guard_set_poll(ask, &beside, 1000);
     suspended = false;
     assert_true(short_calls(false) >= 3);
     while (short_calls(true) > 0) /* on a busy machine calls may take longer: try again */
         assert_true(--tries > 0);
-    tc_guard_down();
+    tc_guard_deactivate();
 }
 
 static void test_nobody_asks_without_a_guard(void **unused)
 {
     (void)unused;
-    tc_guard_listen(ask, NULL, 50);
+    tc_guard_set_poll(ask, NULL, 50);
     call(0.2, false);
     assert_int_equal(asked, 0);
 }

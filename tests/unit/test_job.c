@@ -234,7 +234,7 @@ static void keeps_checked_file_open(void **state)
     wu_job_destroy(&job);
 }
 
-/* The `ask` of a tc_poll. *user: the number of further calls that return TC_OK. */
+/* The callback of a tc_poll. *user: the number of further calls that return TC_OK. */
 static tc_status ask_counted(void *user, tc_err *e)
 {
     int *const left = user;
@@ -291,7 +291,7 @@ static void decodes_ahead(void **state)
         assert_int_equal(prefetch_take(&a, 2, &poll, &p, &err), TC_OK);
         assert_true(p.mask == NULL && a.has_thread);
         wu_pixels_free(&p);
-        prefetch_end(&a);
+        prefetch_destroy(&a);
     }
     wu_job_destroy(&job);
 }
@@ -309,19 +309,19 @@ static void pauses_decoding(void **state)
     assert_int_equal(wu_job_read(f->path, &job, &err), TC_OK);
     job->threads = 2;
     prefetch_init(&a, job);
-    tc_background_pause(&a.background); /* as before the client allows work */
+    tc_background_pause_threads(&a.background); /* as before the client allows work */
     prefetch_begin(&a, 0);
     assert_int_equal(prefetch_take(&a, 0, &poll, &p, &err), TC_TRY_LATER);
     assert_string_equal(err.message, "enough");
     assert_false(prefetch_has_ended(&a, 0.02));
-    tc_background_resume(&a.background);
+    tc_background_resume_threads(&a.background);
     wait_for_end(&a);
-    prefetch_end(&a); /* the pixels were never taken */
+    prefetch_destroy(&a); /* the pixels were never taken */
 
     prefetch_init(&a, job);
-    tc_background_pause(&a.background);
+    tc_background_pause_threads(&a.background);
     prefetch_begin(&a, 3);
-    prefetch_end(&a);
+    prefetch_destroy(&a);
     assert_int_equal(a.status, TC_TRY_LATER);
     wu_job_destroy(&job);
 }
@@ -376,7 +376,7 @@ static void detects_changed_file(void **state)
     assert_int_equal(a.status, TC_BAD_INPUT);
     assert_non_null(strstr(err.message, "wu.zip: member \"images/grey8.png\" is corrupt"));
     assert_null(p.u8);
-    prefetch_end(&a);
+    prefetch_destroy(&a);
     wu_job_destroy(&job);
 }
 
@@ -429,17 +429,17 @@ static void checks_names(void **state)
     char longest[WU_MAX_NAME + 2];
     memset(longest, 'x', sizeof longest);
     longest[WU_MAX_NAME] = '\0';
-    assert_true(wu_name_ok("a"));
-    assert_true(wu_name_ok("Drop_0001.v2-b"));
-    assert_true(wu_name_ok("-"));
-    assert_true(wu_name_ok(longest));
+    assert_true(wu_is_item_name("a"));
+    assert_true(wu_is_item_name("Drop_0001.v2-b"));
+    assert_true(wu_is_item_name("-"));
+    assert_true(wu_is_item_name(longest));
     longest[WU_MAX_NAME] = 'x';
     longest[WU_MAX_NAME + 1] = '\0';
     static const char *const bad[] = { "",    ".",   "..",       ".a",  "a/b", "a\\b",
                                        "a b", "a\n", "\xc3\xa9", "a:b", "a*" };
-    assert_false(wu_name_ok(longest));
+    assert_false(wu_is_item_name(longest));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        assert_false(wu_name_ok(bad[i]));
+        assert_false(wu_is_item_name(bad[i]));
 }
 
 static void quotes_text(void **state)

@@ -84,8 +84,8 @@ static const char *chosen_name(const ocl_api *api, const ocl_request *request, t
     ocl_info *list;
     size_t count, chosen = SIZE_MAX;
     err->message[0] = '\0';
-    assert_int_equal(ocl_enumerate(api, &list, &count, err), TC_OK);
-    const tc_status status = ocl_choose(list, count, request, &chosen, err);
+    assert_int_equal(ocl_enumerate_devices(api, &list, &count, err), TC_OK);
+    const tc_status status = ocl_choose_device(list, count, request, &chosen, err);
     name[0] = '\0';
     if (status == TC_OK) {
         assert_true(chosen < count);
@@ -124,7 +124,7 @@ static void test_enumerate(void **state)
     tc_err err;
     make_workstation(&w);
     w.nvidia[0].name = "  GTX\t1 ";
-    assert_int_equal(ocl_enumerate(&w.api, &list, &count, &err), TC_OK);
+    assert_int_equal(ocl_enumerate_devices(&w.api, &list, &count, &err), TC_OK);
     assert_int_equal(count, 10);
     assert_string_equal(list[0].name, "GTX?1");
     assert_string_equal(list[0].platform_name, "NVIDIA CUDA");
@@ -287,7 +287,7 @@ static const char *refusal_with(const fake_device *device, const char *platform_
     ocl_info *list;
     size_t count;
     tc_err err;
-    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_OK);
+    assert_int_equal(ocl_enumerate_devices(&api, &list, &count, &err), TC_OK);
     assert_int_equal(count, 1);
     memcpy(refusal, list[0].refusal, sizeof refusal);
     free(list);
@@ -336,14 +336,14 @@ static void test_no_device(void **state)
     size_t count;
     tc_err err;
     ocl_api api = fake_api(NULL, 0);
-    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_DEVICE);
+    assert_int_equal(ocl_enumerate_devices(&api, &list, &count, &err), TC_DEVICE);
     assert_null(list);
     assert_non_null(strstr(err.message, "no driver"));
     fake.platforms_error = -1001;
-    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_DEVICE);
+    assert_int_equal(ocl_enumerate_devices(&api, &list, &count, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "no driver"));
     fake.platforms_error = CL_OUT_OF_HOST_MEMORY;
-    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_DEVICE);
+    assert_int_equal(ocl_enumerate_devices(&api, &list, &count, &err), TC_DEVICE);
     assert_non_null(strstr(err.message, "CL_OUT_OF_HOST_MEMORY"));
 
     /* A platform without devices, and one that cannot list its devices. */
@@ -352,7 +352,7 @@ static void test_no_device(void **state)
                                    { "Broken", "OpenCL 1.2", none, 0, CL_OUT_OF_RESOURCES,
                                      false } };
     api = fake_api(platforms, 1);
-    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_OK);
+    assert_int_equal(ocl_enumerate_devices(&api, &list, &count, &err), TC_OK);
     assert_int_equal(count, 0);
     ocl_request request = { .kind = OCL_REQUEST_ANY };
     assert_string_equal(chosen_name(&api, &request, &err), "");
@@ -377,16 +377,16 @@ static void test_enumerate_faults(void **state)
     tc_err err;
     unsigned n, refused = 0, chosen_anyway = 0;
 
-    assert_int_equal(ocl_enumerate(&api, &list, &count, &err), TC_OK);
+    assert_int_equal(ocl_enumerate_devices(&api, &list, &count, &err), TC_OK);
     const unsigned calls = fake.calls;
     free(list);
     for (n = 1; n <= calls; n++) {
         fake.calls = 0;
         fake.fail_at = n;
-        const tc_status status = ocl_enumerate(&api, &list, &count, &err);
+        const tc_status status = ocl_enumerate_devices(&api, &list, &count, &err);
         if (status == TC_OK) {
             assert_int_equal(count, 1);
-            if (ocl_choose(list, count, &request, &chosen, &err) == TC_OK) {
+            if (ocl_choose_device(list, count, &request, &chosen, &err) == TC_OK) {
                 assert_int_equal(list[0].compute_units, 7);
                 assert_string_equal(list[0].name, "G");
                 chosen_anyway++;
@@ -424,7 +424,7 @@ static void open_fake(opened *o)
     o->fake_device = fake_gpu("G", "NVIDIA", 7, 9);
     o->platform = (fake_platform){ "P", "OpenCL 1.2", &o->fake_device, 1, 0, false };
     o->api = fake_api(&o->platform, 1);
-    assert_int_equal(ocl_enumerate(&o->api, &list, &count, &err), TC_OK);
+    assert_int_equal(ocl_enumerate_devices(&o->api, &list, &count, &err), TC_OK);
     assert_int_equal(ocl_device_open(&o->api, &list[0], &o->device, &err), TC_OK);
     free(list);
     fake.calls = 0;
@@ -494,7 +494,7 @@ static void test_buffers(void **state)
     assert_int_equal(ocl_read(d, &a, 16, data, SIZE_MAX, &err), TC_INTERNAL);
     assert_int_equal(ocl_read(d, &b, 0, data, 16, &err), TC_INTERNAL);
     assert_int_equal(ocl_read(d, &a, 0, data, 16, &err), TC_OK);
-    assert_int_equal(ocl_zero(d, &a, &err), TC_OK);
+    assert_int_equal(ocl_zero_buffer(d, &a, &err), TC_OK);
     fake.fail_at = fake.calls + 1;
     assert_int_equal(ocl_read(d, &a, 0, data, 16, &err), TC_DEVICE);
     assert_string_equal(err.message, "G: clEnqueueReadBuffer: CL_OUT_OF_RESOURCES");
@@ -592,7 +592,7 @@ static void open_keeping(keeping *k)
     open_fake(&k->o);
     k->folder = make_folder();
     k->o.device->cache_folder = k->folder;
-    fake.build_ms = OCL_CACHE_SLOW_MS + 20;
+    fake.build_ms = OCL_CACHE_MIN_BUILD_MS + 20;
 }
 
 static void close_keeping(keeping *k)
@@ -663,7 +663,7 @@ static void test_program_cache_not(void **state)
     open_keeping(&k);
     fake.build_ms = 0; /* a fast build is not cached */
     assert_string_equal(build_once(&k, NULL), "S");
-    fake.build_ms = OCL_CACHE_SLOW_MS + 20;
+    fake.build_ms = OCL_CACHE_MIN_BUILD_MS + 20;
     k.o.device->cache_folder = "/no/such/folder";
     assert_string_equal(build_once(&k, NULL), "S");
     k.o.device->cache_folder = k.folder;
@@ -728,13 +728,13 @@ static void test_program_cache_wrong(void **state)
     keeping k;
     tc_err err;
     open_keeping(&k);
-    assert_int_equal(ocl_check_device(an_find("cellcount"), NULL, k.o.device, NULL, &err),
+    assert_int_equal(ocl_check_device(an_find_analysis("cellcount"), NULL, k.o.device, NULL, &err),
                      TC_DEVICE);
     assert_non_null(strstr(err.message, "G: integer arithmetic is wrong (self-test"));
     assert_int_equal(count_files(k.folder), 1);
     assert_int_equal(fake.sources, 1);
     drop_programs(k.o.device);
-    assert_int_equal(ocl_check_device(an_find("cellcount"), NULL, k.o.device, NULL, &err),
+    assert_int_equal(ocl_check_device(an_find_analysis("cellcount"), NULL, k.o.device, NULL, &err),
                      TC_DEVICE);
     assert_int_equal(fake.binaries, 1);
     assert_int_equal(fake.sources, 2);
@@ -899,36 +899,36 @@ static void test_pace_rules(void **state)
     assert_int_equal(ocl_pace_next(&s, 5000), 100);
     assert_int_equal(ocl_pace_next(&s, 7), 7);
     assert_int_equal(ocl_pace_next(&s, 0), 0);
-    ocl_pace_took(&s, 100, 1); /* a launch that was far too short: the size is doubled */
-    assert_int_equal(s.now, 200);
-    ocl_pace_took(&s, 50, 1); /* a launch below the current size: no change */
-    assert_int_equal(s.now, 200);
-    ocl_pace_took(&s, 200, 0);
-    assert_int_equal(s.now, 400);
-    ocl_pace_took(&s, 400, 500); /* a launch ten times too long: the size is reduced at once */
-    assert_int_equal(s.now, 32);
-    ocl_pace_took(&s, 16, 400); /* also after a launch below the current size */
-    assert_int_equal(s.now, 1);
-    ocl_pace_took(&s, 1, 400); /* the size is at least 1 */
-    assert_int_equal(s.now, 1);
+    ocl_pace_adjust(&s, 100, 1); /* a launch that was far too short: the size is doubled */
+    assert_int_equal(s.next_work, 200);
+    ocl_pace_adjust(&s, 50, 1); /* a launch below the current size: no change */
+    assert_int_equal(s.next_work, 200);
+    ocl_pace_adjust(&s, 200, 0);
+    assert_int_equal(s.next_work, 400);
+    ocl_pace_adjust(&s, 400, 500); /* a launch ten times too long: the size is reduced at once */
+    assert_int_equal(s.next_work, 32);
+    ocl_pace_adjust(&s, 16, 400); /* also after a launch below the current size */
+    assert_int_equal(s.next_work, 1);
+    ocl_pace_adjust(&s, 1, 400); /* the size is at least 1 */
+    assert_int_equal(s.next_work, 1);
     for (int i = 0; i < 20; i++)
-        ocl_pace_took(&s, s.now, 0.01);
-    assert_int_equal(s.now, 1000); /* the size is at most the maximum */
-    ocl_pace_took(&s, 1000, 45);   /* a launch near the target time: no change */
-    assert_int_equal(s.now, 1000);
+        ocl_pace_adjust(&s, s.next_work, 0.01);
+    assert_int_equal(s.next_work, 1000); /* the size is at most the maximum */
+    ocl_pace_adjust(&s, 1000, 45);       /* a launch near the target time: no change */
+    assert_int_equal(s.next_work, 1000);
     ocl_pace_init(&s, 50, 10, 1000);
     s.even_units = true;
-    ocl_pace_took(&s, 10, 5); /* bold: four times as much */
-    assert_int_equal(s.now, 40);
-    ocl_pace_took(&s, 40, 6); /* bold, but four times would exceed the target: doubled */
-    assert_int_equal(s.now, 80);
+    ocl_pace_adjust(&s, 10, 5); /* bold: four times as much */
+    assert_int_equal(s.next_work, 40);
+    ocl_pace_adjust(&s, 40, 6); /* bold, but four times would exceed the target: doubled */
+    assert_int_equal(s.next_work, 80);
     ocl_pace_init(&s, 0, 0, 0);
     assert_int_equal(ocl_pace_next(&s, 5), 1);
     ocl_pace_init(&s, 50, UINT64_MAX, UINT64_MAX);
-    ocl_pace_took(&s, UINT64_MAX, 0.001);
-    assert_true(s.now == UINT64_MAX);
+    ocl_pace_adjust(&s, UINT64_MAX, 0.001);
+    assert_true(s.next_work == UINT64_MAX);
     ocl_pace_init(&s, 50, 9, 4);
-    assert_int_equal(s.now, 4);
+    assert_int_equal(s.next_work, 4);
 }
 
 /* On devices of any speed, the time of a launch approaches the target within a few launches, and
@@ -946,7 +946,7 @@ static void test_pace_settles(void **state)
             ms = (double)work * ms_per_unit + 0.01;
             if (i > 0)
                 assert_true(ms <= 50);
-            ocl_pace_took(&s, work, ms);
+            ocl_pace_adjust(&s, work, ms);
         }
         assert_true(ms > 20 && ms <= 50);
     }

@@ -23,7 +23,7 @@ static void *read_any(const an_analysis *analysis, const json_t *json)
 
     assert_non_null(json);
     err.message[0] = '\0';
-    status = an_parse(analysis, json, "F: p", &params, &err);
+    status = an_parse_params(analysis, json, "F: p", &params, &err);
     assert_true(status == TC_OK || status == TC_BAD_INPUT);
     assert_int_equal(status == TC_OK, params != NULL);
     assert_int_equal(status == TC_OK, err.message[0] == '\0');
@@ -506,16 +506,16 @@ static void check_missing_key(const key_place *at)
 
     snprintf(message, sizeof message, "F: p.%s: is required: %s", at->path,
              an_value_in_words(at->p).text);
-    if (at->p->initial == NULL && at->p->type != AN_PRESET) {
+    if (at->p->default_value == NULL && at->p->type != AN_PRESET) {
         check_bad_value(at, NULL, message);
     } else if (at->object == at->all && at->p->type != AN_PRESET) {
-        json_t *as_run, *want = an_json_of(at->p->initial);
+        json_t *as_run, *want = an_parse_default(at->p->default_value);
 
         params = read_without(at);
         if (params == NULL)
             fail_msg("%s without %s: %s", at->analysis->name, at->path, err.message);
         as_run = an_params_as_run(params);
-        if (at->p->initial[0] == '\0' || at->p->only_if_given)
+        if (at->p->default_value[0] == '\0' || at->p->only_if_given)
             assert_null(json_object_get(as_run, at->p->key));
         else if (!json_is_object(want) && !json_equal(json_object_get(as_run, at->p->key), want))
             fail_msg("%s.%s: not its default", at->analysis->name, at->path);
@@ -533,7 +533,7 @@ static void check_key(const key_place *at)
 
     assert_in_range(strlen(p->key), 1, 31);
     check_misspelt_key(at);
-    if (p->when != 0 && json_object_get(at->object, p->key) == NULL)
+    if (p->allowed_choices != 0 && json_object_get(at->object, p->key) == NULL)
         return; /* the key belongs to another choice than the one in the self-test */
     check_missing_key(at);
     check_wrong_value(at, json_string("\x1b[31m\n"), "\"?[31m?\"");
@@ -572,25 +572,26 @@ static void check_keys(const key_place *outer)
 static void checks_every_key(void **state)
 {
     (void)state;
-    for (size_t a = 0; an_table[a] != NULL; a++) {
-        const an_selftest *test = an_table[a]->selftests;
+    for (size_t a = 0; an_analyses[a] != NULL; a++) {
+        const an_selftest *test = an_analyses[a]->selftests;
 
         for (; test->parameters != NULL; test++) {
             json_t *const all = json_loads(test->parameters, 0, NULL);
-            const key_place outer = {
-                .analysis = an_table[a], .all = all, .object = all, .keys = an_table[a]->parameters
-            };
-            void *params = read_any(an_table[a], all), *again;
+            const key_place outer = { .analysis = an_analyses[a],
+                                      .all = all,
+                                      .object = all,
+                                      .keys = an_analyses[a]->parameters };
+            void *params = read_any(an_analyses[a], all), *again;
             json_t *const as_run = an_params_as_run(params);
 
             check_keys(&outer);
-            again = read_any(an_table[a], as_run);
+            again = read_any(an_analyses[a], as_run);
             assert_non_null(again);
             assert_true(json_equal(as_run, ((const an_params_head *)again)->as_run));
             json_decref(all);
             json_decref(as_run);
-            an_params_free(an_table[a], &params);
-            an_params_free(an_table[a], &again);
+            an_params_free(an_analyses[a], &params);
+            an_params_free(an_analyses[a], &again);
         }
     }
 }
@@ -617,7 +618,7 @@ static void test_each_failure(const an_analysis *analysis, const char *text)
         tc_status status;
 
         until_failure = n;
-        status = an_parse(analysis, json, "F: p", &params, &err);
+        status = an_parse_params(analysis, json, "F: p", &params, &err);
         failed = until_failure == 0;
         until_failure = 0;
         if (status != (failed ? TC_NO_MEMORY : TC_OK))
@@ -632,9 +633,9 @@ static void survives_no_memory(void **state)
 {
     (void)state;
     json_set_alloc_funcs(malloc_or_fail, free);
-    for (size_t a = 0; an_table[a] != NULL; a++)
-        for (const an_selftest *test = an_table[a]->selftests; test->parameters != NULL; test++)
-            test_each_failure(an_table[a], test->parameters);
+    for (size_t a = 0; an_analyses[a] != NULL; a++)
+        for (const an_selftest *test = an_analyses[a]->selftests; test->parameters != NULL; test++)
+            test_each_failure(an_analyses[a], test->parameters);
     test_each_failure(&an_glcm, "{\"preset\":\"hcc\",\"range\":null}");
     json_set_alloc_funcs(malloc, free);
 }
@@ -668,8 +669,8 @@ static void reports_unfitting_table(void **unused)
         assert_non_null(an_params_fault(table, text, sizeof text));
         assert_memory_equal(text, "parameter k ", 12);
     }
-    for (size_t i = 0; an_table[i] != NULL; i++)
-        assert_null(an_params_fault(an_table[i]->parameters, text, sizeof text));
+    for (size_t i = 0; an_analyses[i] != NULL; i++)
+        assert_null(an_params_fault(an_analyses[i]->parameters, text, sizeof text));
 }
 
 int main(void)

@@ -20,12 +20,12 @@
 #include "workunits/tools/tools.h"
 
 /* sources.c prints notes by calling these functions, which the program defines in main.c. */
-void wu_note(const char *format, ...)
+void wu_print_note(const char *format, ...)
 {
     (void)format;
 }
 
-void wu_note_of(const char *path, const char *format, ...)
+void wu_print_note_of_file(const char *path, const char *format, ...)
 {
     (void)path;
     (void)format;

@@ -77,7 +77,8 @@ static void adds_zeroed_arrays(void **state)
             assert_int_equal(((int32_t *)data)[k], 0);
         memset(data, 0xff, 60);
     }
-    assert_int_equal(wu_output_add(&out, WU_OWN, "empty", WU_F64, 0, 2, none, &data, &err), TC_OK);
+    assert_int_equal(wu_output_add(&out, WU_PER_ITEM, "empty", WU_F64, 0, 2, none, &data, &err),
+                     TC_OK);
     assert_null(data);
     wu_output_free(&out);
     assert_int_equal(out.n, 0);
@@ -134,11 +135,11 @@ static tc_status make_item(const fixture *f, size_t index, wu_output *out, tc_er
         *(uint32_t *)data = 'A' + (uint32_t)index;
     snprintf(name, sizeof name, "labels_%s",
              strcmp(fault, "own") == 0 ? "bb" : f->items[index].name);
-    MUST(wu_output_add(out, strcmp(fault, "once") == 0 ? WU_ONCE : WU_OWN, name, WU_U8, 0, 1, own,
-                       &data, e) == TC_OK);
+    MUST(wu_output_add(out, strcmp(fault, "once") == 0 ? WU_ONCE : WU_PER_ITEM, name, WU_U8, 0, 1,
+                       own, &data, e) == TC_OK);
     memcpy(data, "\x01\x02", 2);
     snprintf(name, sizeof name, "map_%s", f->items[index].name);
-    MUST(wu_output_add(out, WU_OWN, name, WU_U8, 0, 1, own, &data, e) == TC_OK);
+    MUST(wu_output_add(out, WU_PER_ITEM, name, WU_U8, 0, 1, own, &data, e) == TC_OK);
     memcpy(data, "\x03\x04", 2);
     if (strcmp(fault, "more") == 0)
         MUST(wu_output_add(out, WU_ROWS, "extra", WU_U8, 0, 1, own, &data, e) == TC_OK);
@@ -146,13 +147,13 @@ static tc_status make_item(const fixture *f, size_t index, wu_output *out, tc_er
 }
 
 /* Compresses an array in the same way as the spool; `take` gets the compressed bytes. */
-static wu_compressed pack(const wu_out_array *a, wu_take take, void *taker)
+static wu_compressed pack(const wu_out_array *a, wu_receive_fn take, void *taker)
 {
     wu_compressor *p = NULL;
     wu_compressed compressed;
     int ok = 0;
     MUST(wu_compressor_create(WU_NPZ_LEVEL, 1, "spool", take, taker, &p, &err) == TC_OK);
-    MUST(wu_npz_compress(p, "spool", &a->info, &err) == TC_OK);
+    MUST(wu_npz_begin_compressing(p, "spool", &a->info, &err) == TC_OK);
     MUST(wu_compressor_write(p, a->data, (size_t)wu_array_bytes(&a->info, &ok), &err) == TC_OK);
     MUST(wu_compressor_end(p, &compressed, &err) == TC_OK);
     wu_compressor_free(&p);
@@ -169,7 +170,7 @@ static tc_status drop(void *user, const void *data, size_t n, tc_err *e)
     return TC_OK;
 }
 
-/* Callback that reads an item's output as from the spool: WU_OWN arrays have no data. */
+/* Callback that reads an item's output as from the spool: WU_PER_ITEM arrays have no data. */
 static tc_status read_item(void *user, size_t index, const char *only, wu_output *out, tc_err *e)
 {
     (void)only;
@@ -178,7 +179,7 @@ static tc_status read_item(void *user, size_t index, const char *only, wu_output
     f->loads++;
     for (size_t i = 0; status == TC_OK && i < out->n; i++) {
         wu_out_array *const a = &out->arrays[i];
-        if (a->kind == WU_OWN) {
+        if (a->kind == WU_PER_ITEM) {
             a->compressed = pack(a, drop, NULL);
             a->compressed.size += strcmp(f->fault, "size") == 0;
             free(a->data);
@@ -189,8 +190,8 @@ static tc_status read_item(void *user, size_t index, const char *only, wu_output
 }
 
 /* Callback that passes the compressed bytes of an item's array to `take`. */
-static tc_status copy_array(void *user, size_t index, const char *array, wu_take take, void *taker,
-                            tc_err *e)
+static tc_status copy_array(void *user, size_t index, const char *array, wu_receive_fn take,
+                            void *taker, tc_err *e)
 {
     const fixture *f = user;
     wu_output out = { 0 };
@@ -213,13 +214,13 @@ static void record_share(void *user, double share)
 static void declare_arrays(const fixture *f, wu_output *once, wu_output *item)
 {
     static const char *const columns[] = { "x", "y" };
-    static const wu_declared whole[] = { { "column_names", WU_STR, WU_TITLES, "table", .width = 3,
-                                           .rows = 2 } },
-                             own[] = { { "rows", WU_F64, WU_VALUE, "table", .n_axes = 1,
-                                         .axes = { { .n = 2, .words = columns } } },
-                                       { "tags", WU_STR, WU_VALUE, "tags", "tag", .width = 1 },
-                                       { "labels_{item}", WU_U8, WU_LABELS, .table = "table" },
-                                       { "map_{item}", WU_U8, WU_MAP, .title = "m" } };
+    static const wu_declaration whole[] = { { "column_names", WU_STR, WU_TITLES, "table",
+                                              .width = 3, .rows = 2 } },
+                                own[] = { { "rows", WU_F64, WU_VALUE, "table", .n_axes = 1,
+                                            .axes = { { .n = 2, .words = columns } } },
+                                          { "tags", WU_STR, WU_VALUE, "tags", "tag", .width = 1 },
+                                          { "labels_{item}", WU_U8, WU_LABELS, .table = "table" },
+                                          { "map_{item}", WU_U8, WU_MAP, .title = "m" } };
     MUST(wu_output_declare(once, whole, 1, NULL, &err) == TC_OK);
     MUST(wu_output_allocate(once, 0, &err) == TC_OK);
     wu_utf8_to_ucs4("x", wu_output_data(once, "column_names"), 3);
@@ -247,8 +248,8 @@ static tc_status write_result(fixture *f)
 static void *load(wu_npz_reader *r, const char *name)
 {
     void *data = NULL;
-    assert_true(wu_npz_find(r, name) >= 0);
-    assert_int_equal(wu_npz_load(r, (size_t)wu_npz_find(r, name), &data, &err), TC_OK);
+    assert_true(wu_npz_find_array(r, name) >= 0);
+    assert_int_equal(wu_npz_load_array(r, (size_t)wu_npz_find_array(r, name), &data, &err), TC_OK);
     return data;
 }
 
@@ -264,22 +265,22 @@ static void joins_items(void **state)
     assert_int_equal(write_result(f), TC_OK);
     assert_int_equal(count_files(f->folder), 1);
     assert_int_equal(wu_npz_open(f->path, NULL, &r, &err), TC_OK);
-    assert_int_equal(wu_npz_count(r), 10);
+    assert_int_equal(wu_npz_array_count(r), 10);
     for (size_t i = 0; i < 10; i++)
-        assert_string_equal(wu_npz_info(r, i)->name, order[i]);
+        assert_string_equal(wu_npz_array_info(r, i)->name, order[i]);
 
     double *values = load(r, "rows");
-    assert_int_equal(wu_npz_info(r, 2)->shape[0], 6);
+    assert_int_equal(wu_npz_array_info(r, 2)->shape[0], 6);
     assert_memory_equal(values, rows, sizeof rows);
     free(values);
     uint32_t *tags = load(r, "tags");
-    assert_int_equal(wu_npz_info(r, 3)->shape[0], 2);
+    assert_int_equal(wu_npz_array_info(r, 3)->shape[0], 2);
     assert_int_equal(tags[0], 'A');
     assert_int_equal(tags[1], 'C');
     free(tags);
     uint32_t *names = load(r, "item_names");
     const uint32_t expected[3][3] = { { 'a' }, { 'b', 'b' }, { 'c', '-', 'c' } };
-    assert_int_equal(wu_npz_info(r, 1)->width, 3);
+    assert_int_equal(wu_npz_array_info(r, 1)->width, 3);
     assert_memory_equal(names, expected, sizeof expected);
     free(names);
     char *own = load(r, "map_bb");
@@ -320,7 +321,7 @@ static void writes_same_bytes(void **state)
 }
 
 /* Items are read once for the shapes, once for each array of rows (WU_ROWS), and once for the
- * WU_OWN arrays; a single item is read only once. */
+ * WU_PER_ITEM arrays; a single item is read only once. */
 static void loads_items_once(void **state)
 {
     fixture *f = *state;
@@ -365,18 +366,18 @@ static void returns_errors_of_source(void **state)
 
 static void allocates_what_was_declared(void **state)
 {
-    static const wu_declared list[] = {
+    static const wu_declaration list[] = {
         { "count", WU_I64, WU_VALUE, "items", .title = "count" },
         { "thing_item", WU_I64, WU_ITEM, .table = "things" },
         { "thing", WU_F64, WU_VALUE, "things", .n_axes = 1, .axes = { { .n = 3, .array = "k" } } },
         { "flat", WU_F64, WU_VALUE, "flat", .n_axes = 2,
           .axes = { { .n = 3, .array = "k" }, { .n = 4, .array = "k" } } },
         { "deep", WU_F64, WU_VALUE, "deep", .n_axes = 2,
-          .axes = { { .n = 3, .array = "k" }, { .n = 4, .array = "k" } }, .deep = true },
+          .axes = { { .n = 3, .array = "k" }, { .n = 4, .array = "k" } }, .separate_axes = true },
         { "map_{item}_x", WU_F32, WU_MAP, .title = "x" },
         { "names", WU_STR, WU_TITLES, "things", .width = 3, .rows = 7 },
     };
-    static const wu_declared text = { "text", WU_STR, WU_VALUE, .table = "items" }, huge = {
+    static const wu_declaration text = { "text", WU_STR, WU_VALUE, .table = "items" }, huge = {
         "huge",      WU_F64,
         WU_ITEM,     "huge",
         .n_axes = 2, .axes = { { .n = 1U << 31, .array = "k" }, { .n = 1U << 30, .array = "k" } }
@@ -389,7 +390,7 @@ static void allocates_what_was_declared(void **state)
         uint64_t shape[3];
     } wanted[] = {
         { WU_ROWS, 1, { 1 } },     { WU_ROWS, 1, { 6 } },       { WU_ROWS, 2, { 6, 3 } },
-        { WU_ROWS, 2, { 1, 12 } }, { WU_ROWS, 3, { 1, 3, 4 } }, { WU_OWN, 3, { 2, 4, 5 } },
+        { WU_ROWS, 2, { 1, 12 } }, { WU_ROWS, 3, { 1, 3, 4 } }, { WU_PER_ITEM, 3, { 2, 4, 5 } },
         { WU_ONCE, 1, { 7 } },
     };
     wu_output out = { .n = 0 };
@@ -426,30 +427,32 @@ static void titles_columns(void **state)
     static const char *const features[] = { "contrast", "sum_average" }, *const ends[] = { "y0",
                                                                                            "x0" };
     static const unsigned levels[] = { 16, 64 }, distances[] = { 1, 3, 20 };
-    const wu_declared texture = { .title = "t",
-                                  .n_axes = 3,
-                                  .axes = { { "levels", 2, .numbers = levels, .prefix = "L" },
-                                            { "distance", 3, .numbers = distances, .prefix = "d",
-                                              .digits = 2 },
-                                            { "feature", 2, .words = features } } };
-    const wu_declared box = { .title = "bbox", .n_axes = 1, .axes = { { .n = 2, .words = ends } } },
-                      place = { .n_axes = 1, .axes = { { .n = 2, .words = ends } } },
-                      plain = { .title = "area" };
+    const wu_declaration texture = { .title = "t",
+                                     .n_axes = 3,
+                                     .axes = { { "levels", 2, .numbers = levels, .prefix = "L" },
+                                               { "distance", 3, .numbers = distances, .prefix = "d",
+                                                 .digits = 2 },
+                                               { "feature", 2, .words = features } } };
+    const wu_declaration box = { .title = "bbox",
+                                 .n_axes = 1,
+                                 .axes = { { .n = 2, .words = ends } } },
+                         place = { .n_axes = 1, .axes = { { .n = 2, .words = ends } } },
+                         plain = { .title = "area" };
     char title[WU_TITLE_MAX];
     (void)state;
-    assert_int_equal(wu_declared_elements(&texture), 12);
-    assert_int_equal(wu_declared_elements(&plain), 1);
-    wu_title(&texture, 0, 0, title);
+    assert_int_equal(wu_declaration_elements(&texture), 12);
+    assert_int_equal(wu_declaration_elements(&plain), 1);
+    wu_declaration_title(&texture, 0, 0, title);
     assert_string_equal(title, "t_L16_d01_contrast");
-    wu_title(&texture, 11, 0, title);
+    wu_declaration_title(&texture, 11, 0, title);
     assert_string_equal(title, "t_L64_d20_sum_average");
-    wu_title(&texture, 8, 2, title);
+    wu_declaration_title(&texture, 8, 2, title);
     assert_string_equal(title, "contrast");
-    wu_title(&box, 1, 0, title);
+    wu_declaration_title(&box, 1, 0, title);
     assert_string_equal(title, "bbox_x0");
-    wu_title(&place, 1, 0, title);
+    wu_declaration_title(&place, 1, 0, title);
     assert_string_equal(title, "x0");
-    wu_title(&plain, 0, 0, title);
+    wu_declaration_title(&plain, 0, 0, title);
     assert_string_equal(title, "area");
 }
 
@@ -462,7 +465,7 @@ static void refuses_wrong_constants(void **state)
     json_t *parameters = json_object();
     declare_arrays(f, &once, &declared);
     MUST(wu_output_add(&once, WU_ROWS, "x", WU_U8, 0, 1, &n, &data, &err) == TC_OK);
-    once.arrays[1].declared = (wu_declared){ .name = "x" };
+    once.arrays[1].declared = (wu_declaration){ .name = "x" };
     const wu_result_source source = { f, read_item, copy_array };
     assert_int_equal(
         wu_result_write(f->path, &f->job, parameters, &once, &declared, &source, NULL, &err),
@@ -490,7 +493,7 @@ static void reads_declarations(void **state)
 {
     static const char *const words[] = { "y", "x" };
     static const unsigned numbers[] = { 16, 64 };
-    const wu_declared list[] = {
+    const wu_declaration list[] = {
         { "features", WU_F64, WU_VALUE, "features", "glcm", "um^3", .n_axes = 3,
           .axes = { { "levels", 2, .numbers = numbers, .prefix = "L", .digits = 2 },
                     { "offset", 9, .array = "offsets" },
@@ -500,21 +503,21 @@ static void reads_declarations(void **state)
         { "map_{item}_L64_-1_2", WU_F32, WU_MAP, .title = "contrast, offset (-1,2)" },
     };
     json_t *const json = json_array();
-    wu_declared *read = NULL;
+    wu_declaration *read = NULL;
     size_t n = 0;
     (void)state;
     for (size_t i = 0; i < 4; i++)
-        MUST(json_array_append_new(json, wu_declared_json(&list[i])) == 0);
-    assert_int_equal(wu_declared_read(json, "r.npz: result.json", &read, &n, &err), TC_OK);
+        MUST(json_array_append_new(json, wu_declaration_json(&list[i])) == 0);
+    assert_int_equal(wu_declarations_read(json, "r.npz: result.json", &read, &n, &err), TC_OK);
     assert_int_equal(n, 4);
     for (size_t i = 0; i < n; i++) {
-        json_t *const again = wu_declared_json(&read[i]);
+        json_t *const again = wu_declaration_json(&read[i]);
         assert_true(json_equal(again, json_array_get(json, i)));
         json_decref(again);
     }
     assert_int_equal(read[0].axes[0].numbers[1], 64);
     assert_string_equal(read[0].axes[2].words[1], "x");
-    wu_declared_free(read, n);
+    wu_declarations_free(read, n);
     json_decref(json);
 }
 
@@ -569,13 +572,13 @@ static void refuses_declarations(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         json_t *const json = json_loads(bad[i], 0, NULL);
-        wu_declared *read = NULL;
+        wu_declaration *read = NULL;
         size_t n = 0;
         MUST(json != NULL);
-        if (wu_declared_read(json, "r.npz: result.json", &read, &n, &err) != TC_BAD_INPUT)
+        if (wu_declarations_read(json, "r.npz: result.json", &read, &n, &err) != TC_BAD_INPUT)
             fail_msg("accepted: %s", bad[i]);
         assert_non_null(strstr(err.message, "r.npz: result.json: "));
-        wu_declared_free(read, n);
+        wu_declarations_free(read, n);
         json_decref(json);
     }
 }
@@ -603,8 +606,8 @@ static void refuses_unusable_declarations(void **unused)
 
     (void)unused;
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
-        wu_declared d = { "a",     WU_F64,      WU_VALUE,
-                          "items", .n_axes = 2, .axes = { { "y", 1, .words = words } } };
+        wu_declaration d = { "a",     WU_F64,      WU_VALUE,
+                             "items", .n_axes = 2, .axes = { { "y", 1, .words = words } } };
         wu_output out = { .n = 0 };
         tc_err error;
 

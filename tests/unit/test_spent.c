@@ -35,7 +35,7 @@ static void begin(job *j, const an_analysis *analysis, const an_selftest *test)
     tc_err err;
 
     *j = (job){ .analysis = analysis, .json = json_loads(test->parameters, 0, NULL) };
-    assert_int_equal(an_parse(analysis, j->json, "test", &j->params, &err), TC_OK);
+    assert_int_equal(an_parse_params(analysis, j->json, "test", &j->params, &err), TC_OK);
     assert_int_equal(an_selftest_pixels(test, analysis->takes_labels, &j->pixels, &err), TC_OK);
     j->item = an_selftest_item(test, &j->pixels);
     j->work =
@@ -55,14 +55,15 @@ static void end(job *j)
 static void check_plan(const job *j)
 {
     const an_plan *const plan = &j->work.plan;
-    const double all = an_weight(plan, 1), left = (plan->finish_flops + plan->compress_flops) / all;
+    const double all = an_item_cost(plan, 1),
+                 left = (plan->finish_flops + plan->compress_flops) / all;
     double last = plan->load_flops / all;
 
     assert_true(plan->load_flops > 0 && plan->finish_flops >= 0 && plan->write_flops >= 0);
     assert_true(an_chunks_flops(plan) > 0);
-    assert_true(an_spent(j->analysis, &j->work, 0) == last && last < 1);
+    assert_true(an_spent_share(j->analysis, &j->work, 0) == last && last < 1);
     for (uint64_t i = 1; i <= plan->chunks; i++) {
-        const double spent = an_spent(j->analysis, &j->work, i);
+        const double spent = an_spent_share(j->analysis, &j->work, i);
 
         assert_true(spent >= last && spent <= 1);
         last = spent;
@@ -76,7 +77,7 @@ static double work_on(const job *j, void *state, unsigned steps, tc_status *stat
 {
     const an_backend *const cpu = j->analysis->cpu;
     const double from =
-        an_spent(j->analysis, &j->work, ((const an_state_head *)state)->chunks_done);
+        an_spent_share(j->analysis, &j->work, ((const an_state_head *)state)->chunks_done);
     double last = from;
     uint64_t done = ((const an_state_head *)state)->chunks_done;
     void *worker = NULL;
@@ -90,7 +91,7 @@ static double work_on(const job *j, void *state, unsigned steps, tc_status *stat
 
         *status = cpu->step(worker, state, &chunks, &err);
         assert_true(*status == TC_OK || *status == TC_MORE);
-        spent = an_spent(j->analysis, &j->work, chunks);
+        spent = an_spent_share(j->analysis, &j->work, chunks);
         assert_true(spent >= last);
         last = spent;
         done = chunks;
@@ -117,7 +118,7 @@ static void check_never_falls(const job *j)
         if (status == TC_MORE)
             last = work_on(j, state, UINT32_MAX, &status);
         assert_int_equal(status, TC_OK);
-        assert_true(last == an_spent(j->analysis, &j->work, j->work.plan.chunks));
+        assert_true(last == an_spent_share(j->analysis, &j->work, j->work.plan.chunks));
         free(state);
     }
 }
@@ -125,11 +126,12 @@ static void check_never_falls(const job *j)
 static void reports_fraction(void **state)
 {
     (void)state;
-    for (size_t i = 0; an_table[i] != NULL; i++)
-        for (const an_selftest *test = an_table[i]->selftests; test->parameters != NULL; test++) {
+    for (size_t i = 0; an_analyses[i] != NULL; i++)
+        for (const an_selftest *test = an_analyses[i]->selftests; test->parameters != NULL;
+             test++) {
             job j;
 
-            begin(&j, an_table[i], test);
+            begin(&j, an_analyses[i], test);
             check_plan(&j);
             check_never_falls(&j);
             end(&j);
@@ -144,10 +146,10 @@ static void learns_speed_of_device(void **state)
     cost_model w = { .n = 2,
                      .host = host,
                      .chunks = chunks,
-                     .writing = writing,
-                     .opening = 1,
-                     .identifying = 2,
-                     .byte = 3,
+                     .writing_cost = writing,
+                     .reading_cost = 1,
+                     .sha256_cost = 2,
+                     .byte_cost = 3,
                      .speed = 50 };
 
     (void)state;
@@ -155,16 +157,16 @@ static void learns_speed_of_device(void **state)
     assert_true(cost_total(&w, 1, 0) == 35 && cost_total(&w, 2, 100) == 331);
     /* The first item took as long on the device, including compilation, as on the host: so the
      * device is ten times as fast. */
-    cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
+    cost_add_times(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
     assert_true(w.speed == 10 && cost_before(&w, 2) == 61);
     /* After the second item only its times count. */
-    cost_learn(&w, 1, &(item_times){ .chunks = 3, .host = 2 });
+    cost_add_times(&w, 1, &(item_times){ .chunks = 3, .host = 2 });
     assert_true(w.speed == 20 && cost_before(&w, 2) == 41);
-    cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
+    cost_add_times(&w, 0, &(item_times){ .chunks = 2, .host = 2 });
     assert_true(w.speed == 400 / 5.0 / (20 / 4.0));
     /* Times too short for the clock are ignored. */
     w.n_done_items = 1;
-    cost_learn(&w, 0, &(item_times){ .chunks = 2, .host = 0 });
+    cost_add_times(&w, 0, &(item_times){ .chunks = 2, .host = 0 });
     assert_true(w.speed == 16);
     cost_use_cpu(&w);
     assert_true(cost_before(&w, 2) == 421);

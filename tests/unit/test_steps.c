@@ -138,7 +138,7 @@ static void sort(unsigned values)
                      TC_OK);
     for (size_t i = 1; i < ELEMENTS; i++)
         assert_true(list[i - 1] <= list[i]);
-    assert_true(most <= 2 * (size_t)TC_BLOCK);
+    assert_true(most <= 2 * (size_t)TC_POLL_BLOCK);
     free(list);
 }
 

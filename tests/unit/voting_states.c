@@ -19,7 +19,7 @@ static tc_status run(const char *path, unsigned threads, FILE *out, tc_err *err)
     tc_status status = wu_job_read(path, &job, err);
 
     if (status == TC_OK)
-        status = an_parse(&an_voting, job->parameters, path, &params, err);
+        status = an_parse_params(&an_voting, job->parameters, path, &params, err);
     if (status == TC_OK)
         status = wu_item_load(job, 0, &pixels, err);
     if (status != TC_OK)

@@ -61,7 +61,7 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
     for (size_t i = 0; i < unit->job->n_items; i++)
         return_if_error(check_item(unit, result, items, i, &verifier, err));
     return_if_error(val_items_end(items, err));
-    if (verifier.n_doubts > VAL_SHOWN)
+    if (verifier.n_doubts > VAL_MAX_SHOWN)
         printf("%zu items are in doubt\n", verifier.n_doubts);
     if (verifier.n_loaded > 0)
         printf("looked at %zu of %zu item%s, computed %zu again (--seed %" PRIu64 ")\n",

@@ -15,11 +15,11 @@
 enum { NO_MEMORY_EXIT = 3 }; /* what tc_exit_code returns for TC_NO_MEMORY */
 
 /* Handles SIGSEGV and SIGABRT: the JSON library jansson may crash when an allocation fails, which
- * is no fault of the file. wu_json_starved only reads an atomic variable, so that a signal handler
- * may call it. */
+ * is no fault of the file. wu_json_out_of_memory only reads an atomic variable, so that a signal
+ * handler may call it. */
 static void on_crash(int number)
 {
-    if (wu_json_starved())           /* NOLINT(bugprone-signal-handler,cert-sig30-c) */
+    if (wu_json_out_of_memory())     /* NOLINT(bugprone-signal-handler,cert-sig30-c) */
         os_exit_now(NO_MEMORY_EXIT); /* NOLINT(bugprone-signal-handler,cert-sig30-c) */
     (void)signal(number, SIG_DFL);
     (void)raise(number);
@@ -68,10 +68,10 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
 {
     enum { MOST = 2 };
     assert(n >= 0 && n <= MOST);
-    os_place list[VAL_PLACES] = { { places->workunits, OS_MAY_READ },
-                                  { places->private, OS_MAY_WRITE },
-                                  { places->accepted, OS_MAY_WRITE },
-                                  { places->alone, OS_MAY_READ } };
+    os_place list[VAL_MAX_PLACES] = { { places->workunits, OS_MAY_READ },
+                                      { places->private, OS_MAY_WRITE },
+                                      { places->accepted, OS_MAY_WRITE },
+                                      { places->alone, OS_MAY_READ } };
     /* A folder of BOINC's fan-out may be a symbolic link to another disk, which a rule for the
      * folder `workunits` does not cover: so each unit's file has a rule of its own. */
     char *folders[MOST] = { NULL }, *units[MOST] = { NULL };
@@ -89,7 +89,7 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
         list[used++] = (os_place){ units[i], OS_MAY_READ };
     }
     for (; more != NULL && more->may != OS_MAY_NOTHING; more++) {
-        assert(used + 1 < VAL_PLACES);
+        assert(used + 1 < VAL_MAX_PLACES);
         list[used++] = *more;
     }
     if (status == TC_OK)
@@ -101,9 +101,9 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
     return status;
 }
 
-void val_say_confined(char *text, size_t size)
+void val_describe_confinement(char *text, size_t size)
 {
-    const unsigned version = os_confines();
+    const unsigned version = os_landlock_version();
     const size_t n = strlen(text);
     assert(n < size);
 

@@ -28,16 +28,16 @@ static bool same_info(const wu_array_info *a, const wu_array_info *b)
 static tc_status same_arrays(const comparison *c, tc_err *err)
 {
     for (int side = 0; side < 2; side++)
-        for (size_t i = 0; i < wu_npz_count(c->r[side]); i++) {
-            const char *const name = wu_npz_info(c->r[side], i)->name;
+        for (size_t i = 0; i < wu_npz_array_count(c->r[side]); i++) {
+            const char *const name = wu_npz_array_info(c->r[side], i)->name;
 
-            if (wu_npz_find(c->r[!side], name) < 0)
+            if (wu_npz_find_array(c->r[!side], name) < 0)
                 return tc_fail(err, TC_NO_MATCH, "%s has no array %s", c->path[!side], name);
         }
-    for (size_t i = 0; i < wu_npz_count(c->r[0]); i++) {
-        const wu_array_info *const a = wu_npz_info(c->r[0], i);
+    for (size_t i = 0; i < wu_npz_array_count(c->r[0]); i++) {
+        const wu_array_info *const a = wu_npz_array_info(c->r[0], i);
 
-        if (!same_info(a, wu_npz_info(c->r[1], (size_t)wu_npz_find(c->r[1], a->name))))
+        if (!same_info(a, wu_npz_array_info(c->r[1], (size_t)wu_npz_find_array(c->r[1], a->name))))
             return tc_fail(err, TC_NO_MATCH, "array %s has another shape or type", a->name);
     }
     return TC_OK;
@@ -61,14 +61,14 @@ static tc_status same_json(const comparison *c, tc_err *err)
 }
 
 /* Prints the differing elements of a block. first: index of the block's first element; size: bytes
- * of an element. If c->quiet is set, prints nothing, and makes the comparison end as if VAL_SHOWN
- * differences had been printed. */
+ * of an element. If c->quiet is set, prints nothing, and makes the comparison end as if
+ * VAL_MAX_SHOWN differences had been printed. */
 static void show_differences(comparison *c, const wu_array_info *info, uint64_t first, size_t bytes,
                              size_t size)
 {
     if (c->quiet)
-        c->names.shown = VAL_SHOWN;
-    for (size_t at = 0; at < bytes && c->names.shown < VAL_SHOWN; at += size)
+        c->names.shown = VAL_MAX_SHOWN;
+    for (size_t at = 0; at < bytes && c->names.shown < VAL_MAX_SHOWN; at += size)
         if (memcmp(c->block[0] + at, c->block[1] + at, size) != 0)
             val_show_difference(&c->names, info, VAL_NO_ITEM, first + at / size, c->block[0] + at,
                                 c->block[1] + at);
@@ -81,7 +81,7 @@ static tc_status compare_streams(comparison *c, const wu_array_info *info,
     const size_t size = wu_dtype_size(info->dtype, info->width), whole = BLOCK / size * size;
     uint64_t element = 0;
 
-    while (wu_npz_stream_left(s[0]) > 0 && c->names.shown < VAL_SHOWN) {
+    while (wu_npz_stream_left(s[0]) > 0 && c->names.shown < VAL_MAX_SHOWN) {
         const uint64_t left = wu_npz_stream_left(s[0]);
         const size_t n = left < whole ? (size_t)left : whole;
 
@@ -98,12 +98,13 @@ static tc_status compare_streams(comparison *c, const wu_array_info *info,
 
 static tc_status compare_array(comparison *c, size_t index, tc_err *err)
 {
-    const wu_array_info *const info = wu_npz_info(c->r[0], index);
+    const wu_array_info *const info = wu_npz_array_info(c->r[0], index);
     wu_npz_stream *s[2] = { NULL, NULL };
     tc_status status = wu_npz_stream_open(c->r[0], index, &s[0], err);
 
     if (status == TC_OK)
-        status = wu_npz_stream_open(c->r[1], (size_t)wu_npz_find(c->r[1], info->name), &s[1], err);
+        status =
+            wu_npz_stream_open(c->r[1], (size_t)wu_npz_find_array(c->r[1], info->name), &s[1], err);
     if (status == TC_OK)
         status = compare_streams(c, info, s, err);
     wu_npz_stream_close(&s[0]);
@@ -116,7 +117,7 @@ static tc_status compare_results(comparison *c, tc_err *err)
     return_if_error(same_json(c, err));
 
     return_if_error(same_arrays(c, err));
-    for (size_t i = 0; i < wu_npz_count(c->r[0]) && c->names.shown < VAL_SHOWN; i++)
+    for (size_t i = 0; i < wu_npz_array_count(c->r[0]) && c->names.shown < VAL_MAX_SHOWN; i++)
         return_if_error(compare_array(c, i, err));
     if (c->names.shown > 0)
         return tc_fail(err, TC_NO_MATCH, "%s and %s differ", c->path[0], c->path[1]);

@@ -19,22 +19,22 @@ void val_names_free(val_names *names)
 
 /* Returns the declaration of an array that is a column of a table, or NULL if the array is not
  * declared or not part of a table. */
-static const wu_declared *declared_of(const val_names *n, const char *array)
+static const wu_declaration *declared_of(const val_names *n, const char *array)
 {
     for (size_t i = 0; i < n->file.n_declared; i++) {
-        const wu_declared *const d = &n->file.declared[i];
+        const wu_declaration *const d = &n->file.declared[i];
 
         if (strcmp(d->name, array) == 0)
-            return d->role <= WU_PLACE && d->table != NULL ? d : NULL;
+            return d->role <= WU_POSITION && d->table != NULL ? d : NULL;
     }
     return NULL;
 }
 
 /* Returns the name of the array that holds the item's index for each row of d's table, or NULL. */
-static const char *item_column(const val_names *n, const wu_declared *d)
+static const char *item_column(const val_names *n, const wu_declaration *d)
 {
     for (size_t i = 0; d != NULL && i < n->file.n_declared; i++) {
-        const wu_declared *const other = &n->file.declared[i];
+        const wu_declaration *const other = &n->file.declared[i];
 
         if (other->role == WU_ITEM && strcmp(other->table, d->table) == 0)
             return other->name;
@@ -46,8 +46,8 @@ static const char *item_column(const val_names *n, const wu_declared *d)
  * negative. */
 static uint64_t element_of(const val_names *n, const char *column, uint64_t row)
 {
-    const long at = wu_npz_find(n->file.npz, column);
-    const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(n->file.npz, (size_t)at);
+    const long at = wu_npz_find_array(n->file.npz, column);
+    const wu_array_info *const info = at < 0 ? NULL : wu_npz_array_info(n->file.npz, (size_t)at);
     wu_npz_stream *stream = NULL;
     int64_t skipped[1024], value = -1;
     tc_status status;
@@ -86,7 +86,7 @@ static void print_value(const wu_array_info *info, const void *p)
 static void print_place(const val_names *n, const wu_array_info *info, uint64_t item,
                         uint64_t element)
 {
-    const wu_declared *const d = declared_of(n, info->name);
+    const wu_declaration *const d = declared_of(n, info->name);
     const char *const column = item_column(n, d);
     uint64_t index[WU_MAX_NDIM] = { 0 };
     char title[WU_TITLE_MAX];
@@ -106,9 +106,9 @@ static void print_place(const val_names *n, const wu_array_info *info, uint64_t 
         printf("%s%" PRIu64, item < n->file.n_items ? ", row " : "", index[0]);
     for (unsigned i = 1; i < info->ndim; i++) {
         snprintf(title, sizeof title, "%" PRIu64, index[i]);
-        if (d != NULL && info->ndim == 2 && wu_declared_elements(d) == info->shape[1])
-            wu_title(d, index[i], 0, title);
-        printf(", %s", tc_plain(title));
+        if (d != NULL && info->ndim == 2 && wu_declaration_elements(d) == info->shape[1])
+            wu_declaration_title(d, index[i], 0, title);
+        printf(", %s", tc_make_printable(title));
     }
     printf("]: ");
 }
@@ -117,7 +117,7 @@ void val_show_difference(val_names *names, const wu_array_info *info, uint64_t i
                          uint64_t element, const void *a, const void *b)
 {
     assert(names->path != NULL && info->ndim > 0);
-    if (names->shown++ >= VAL_SHOWN)
+    if (names->shown++ >= VAL_MAX_SHOWN)
         return;
     if (!names->loaded && wu_result_file_open(names->path, NULL, &names->file, NULL) != TC_OK)
         wu_result_file_close(&names->file);

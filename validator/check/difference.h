@@ -9,7 +9,7 @@
 #include "workunits/format/result_file.h"
 
 /* The most differences that are printed. */
-enum { VAL_SHOWN = 10 };
+enum { VAL_MAX_SHOWN = 10 };
 
 /* The names of items and features, for messages, read from a result. If it cannot be read, indices
  * are printed instead of names. */
@@ -26,9 +26,9 @@ void val_names_free(val_names *names);
 
 /* Prints one differing element of an array, such as
  * "features[drop_1, glcm_L16_d01_asm_mean]: 0.5 and 0.25" or "area[drop_1, row 3]: 17 and 18",
- * unless VAL_SHOWN were printed already. item: the item's index; `element` is then the index within
- * the item's part of the array. With VAL_NO_ITEM, `element` is the index within the whole array,
- * and its row determines the item. a, b: the two values. */
+ * unless VAL_MAX_SHOWN were printed already. item: the item's index; `element` is then the index
+ * within the item's part of the array. With VAL_NO_ITEM, `element` is the index within the whole
+ * array, and its row determines the item. a, b: the two values. */
 void val_show_difference(val_names *names, const wu_array_info *info, uint64_t item,
                          uint64_t element, const void *a, const void *b);
 

@@ -108,10 +108,11 @@ static tc_status compare_json(const val_items *v, const json_t *want, tc_err *er
 static tc_status check_info(const val_items *v, size_t index, const wu_array_info *want,
                             tc_err *err)
 {
-    const wu_array_info *const info = index < wu_npz_count(v->r) ? wu_npz_info(v->r, index) : NULL;
+    const wu_array_info *const info =
+        index < wu_npz_array_count(v->r) ? wu_npz_array_info(v->r, index) : NULL;
 
     if (info == NULL || strcmp(info->name, want->name) != 0) {
-        if (wu_npz_find(v->r, want->name) < 0)
+        if (wu_npz_find_array(v->r, want->name) < 0)
             return tc_fail(err, TC_BAD_INPUT, "%s: has no array %s", v->path, want->name);
         if (info != NULL)
             return tc_fail(err, TC_BAD_INPUT, "%s: array %s stands where %s belongs", v->path,
@@ -138,7 +139,7 @@ static tc_status check_same(const val_items *v, size_t index, const wu_out_array
     TC_AUTOFREE void *data = NULL;
     return_if_error(check_info(v, index, &want->info, err));
 
-    return_if_error(wu_npz_load(v->r, index, &data, err));
+    return_if_error(wu_npz_load_array(v->r, index, &data, err));
     if (memcmp(data, want->data, (size_t)bytes) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: array %s: is not what the work unit gives", v->path,
                        want->info.name);
@@ -158,7 +159,7 @@ static tc_status check_constants(val_items *v, tc_err *err)
 
 static tc_status compute_expected(const val_items *v, size_t item, wu_output *out, tc_err *err)
 {
-    return v->unit->analysis->expect(v->unit->params, &v->unit->job->items[item], out, err);
+    return v->unit->analysis->declare_arrays(v->unit->params, &v->unit->job->items[item], out, err);
 }
 
 /* Sets *most to the most rows of the tables that an item may have: the number that the analysis can
@@ -217,7 +218,7 @@ static tc_status open_rows(val_items *v, const wu_array_info *want, tc_err *err)
     if (!rows->is_table)
         whole.shape[0] = v->unit->job->n_items;
     return_if_error(check_info(v, v->next_own, &whole, err));
-    info = wu_npz_info(v->r, v->next_own);
+    info = wu_npz_array_info(v->r, v->next_own);
     if (rows->is_table)
         return_if_error(check_length(v, info, err));
     return_if_error(wu_npz_stream_open(v->r, v->next_own++, &rows->stream, err));
@@ -255,13 +256,13 @@ static tc_status check_own(const val_items *v, tc_err *err)
 
         status = compute_expected(v, item, &out, err);
         for (size_t i = 0; status == TC_OK && i < out.n; i++)
-            if (out.arrays[i].kind == WU_OWN)
+            if (out.arrays[i].kind == WU_PER_ITEM)
                 status = check_info(v, at++, &out.arrays[i].info, err);
         wu_output_free(&out);
     }
-    if (status == TC_OK && at < wu_npz_count(v->r))
+    if (status == TC_OK && at < wu_npz_array_count(v->r))
         status = tc_fail(err, TC_BAD_INPUT, "%s: array %s: does not belong there", v->path,
-                         wu_npz_info(v->r, at)->name);
+                         wu_npz_array_info(v->r, at)->name);
     return status;
 }
 
@@ -278,7 +279,7 @@ static tc_status open_file(val_items *v, tc_err *err)
         want == NULL || limits.json_bytes == 0 ? tc_no_memory(err, WU_RESULT_JSON) : TC_OK;
 
     for (size_t i = 0; i < v->first.n; i++)
-        limits.members += v->first.arrays[i].kind == WU_OWN ? v->unit->job->n_items : 1;
+        limits.members += v->first.arrays[i].kind == WU_PER_ITEM ? v->unit->job->n_items : 1;
     limits.members *= 2;
     return_if_error(status);
     return_if_error(wu_npz_open(v->path, &limits, &v->r, err));
@@ -289,10 +290,10 @@ static tc_status open_items(val_items *v, tc_err *err)
 {
     const an_unit *const unit = v->unit;
 
-    if (unit->analysis->constants != NULL)
-        return_if_error(unit->analysis->constants(unit->params, &v->once, err));
+    if (unit->analysis->add_constants != NULL)
+        return_if_error(unit->analysis->add_constants(unit->params, &v->once, err));
     return_if_error(compute_expected(v, 0, &v->first, err));
-    if (wu_job_identify(unit->job, err) != TC_OK)
+    if (wu_job_compute_sha256(unit->job, err) != TC_OK)
         return TC_TRY_LATER; /* the fault is in the work unit, not in the result */
     return_if_error(open_file(v, err));
     return_if_error(check_constants(v, err));
@@ -371,7 +372,8 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
             (v->row_item < (int64_t)v->index || v->row_item >= (int64_t)v->unit->job->n_items))
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: array %s: a row of item %lld after those of item %zu", v->path,
-                           wu_npz_info(v->r, table->index)->name, (long long)v->row_item, v->index);
+                           wu_npz_array_info(v->r, table->index)->name, (long long)v->row_item,
+                           v->index);
         if (v->row_item != (int64_t)v->index)
             break;
         v->row_waits = false;
@@ -379,7 +381,7 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: array %s: more rows of item \"%s\" than it can have, or than "
                            "--max-memory allows",
-                           v->path, wu_npz_info(v->r, table->index)->name, item_name(v));
+                           v->path, wu_npz_array_info(v->r, table->index)->name, item_name(v));
     }
     return status;
 }
@@ -418,7 +420,7 @@ static tc_status read_own(val_items *v, wu_npz_buffer *buffer, wu_out_array *arr
 {
     int ok = 0;
     const void *data = NULL;
-    return_if_error(wu_npz_load_into(v->r, v->next_own++, buffer, &data, err));
+    return_if_error(wu_npz_load_array_into(v->r, v->next_own++, buffer, &data, err));
 
     wu_output_lend(array, data);
     return check_bools(v, array, wu_array_bytes(&array->info, &ok), err);
@@ -435,7 +437,7 @@ tc_status val_items_next(val_items *v, wu_output *out, tc_err *err)
         status = compute_expected(v, v->index, out, err);
     assert(status != TC_OK || out->n == v->first.n);
     for (size_t i = 0; status == TC_OK && i < out->n; i++)
-        if (out->arrays[i].kind == WU_OWN)
+        if (out->arrays[i].kind == WU_PER_ITEM)
             status = read_own(v, &v->own[i], &out->arrays[i], err);
     if (status == TC_OK)
         status = wu_output_allocate(out, rows, err);

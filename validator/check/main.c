@@ -187,7 +187,7 @@ static tc_status check_result(const command *c, tc_err *err)
     TC_AUTO(an_unit_free) an_unit unit = { .job = NULL };
     return_if_error(check_files_exist(c, err));
     if (an_unit_read_heads(c->files[0], &unit, err) != TC_OK ||
-        val_identify(c->places.accepted, unit.job, err) != TC_OK)
+        val_job_sha256(c->places.accepted, unit.job, err) != TC_OK)
         return TC_TRY_LATER;
 
     return val_check(&unit, c->files[1], &c->verification, err);
@@ -196,7 +196,7 @@ static tc_status check_result(const command *c, tc_err *err)
 /* Runs the verb for the files c->files. */
 static tc_status do_command(command *c, tc_err *err)
 {
-    return_if_error(val_seed(&c->verification, err));
+    return_if_error(val_draw_seed(&c->verification, err));
     switch (c->verb) {
     case CHECK:
     case VERIFY: return check_result(c, err);
@@ -214,13 +214,13 @@ static tc_status do_command(command *c, tc_err *err)
 /* Runs the command and prints its answer. */
 static tc_status answer_question(command *c, tc_err *err)
 {
-    const tc_status status = wu_json_verdict(do_command(c, err), err);
+    const tc_status status = wu_json_check_memory(do_command(c, err), err);
 
     if (status == TC_OK)
         printf("%s\n", verbs[c->verb].yes);
     if (status == TC_NO_MATCH) {
-        val_private_hide(c->private, err->message);
-        printf("no match: %s\n", tc_plain(err->message));
+        val_private_hide_path(c->private, err->message);
+        printf("no match: %s\n", tc_make_printable(err->message));
         err->message[0] = '\0'; /* the caller prints no error */
     }
     return status;
@@ -232,7 +232,7 @@ static void name_upload(const char *upload, tc_err *err)
 {
     char message[TC_ERR_MAX];
 
-    if (err->message[0] == '\0' || strstr(err->message, os_last_part(upload)) != NULL)
+    if (err->message[0] == '\0' || strstr(err->message, os_base_name(upload)) != NULL)
         return;
     snprintf(message, sizeof message, "%s", err->message);
     snprintf(err->message, sizeof err->message, "%.600s: %.400s", upload, message);
@@ -250,17 +250,17 @@ static int answer_in_child(void *user)
     int code;
     tc_status status;
 
-    status = val_confine_uploads(&c->places, c->files, verbs[c->verb].n_files, NULL, OS_CALLS_MAKE,
-                                 &err);
+    status = val_confine_uploads(&c->places, c->files, verbs[c->verb].n_files, NULL,
+                                 OS_CALLS_MODIFY_FILES, &err);
     if (status == TC_OK)
         status = answer_question(c, &err);
     no_retry =
         (status == TC_TRY_LATER && c->lasting) || (status == TC_NO_MEMORY && v->max_memory > 0) ||
         (status == TC_TRY_LATER && v->max_seconds > 0 && tc_seconds() - begin >= v->max_seconds);
-    val_private_hide(c->private, err.message);
+    val_private_hide_path(c->private, err.message);
     name_upload(c->files[0], &err);
     /* An internal error of this program is no fault of the host that sent the file. */
-    code = tc_report(PROGRAM, status == TC_INTERNAL ? TC_TRY_LATER : status, &err);
+    code = tc_report_failure(PROGRAM, status == TC_INTERNAL ? TC_TRY_LATER : status, &err);
     return no_retry ? EXIT_NO_RETRY : code;
 }
 
@@ -286,7 +286,8 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
 
         /* The child process is confined and cannot move files there. */
         if (val_quarantine(c->places.quarantine, c->files[0], &why) != TC_OK)
-            fprintf(stderr, PROGRAM ": note: %s; the upload is left\n", tc_plain(why.message));
+            fprintf(stderr, PROGRAM ": note: %s; the upload is left\n",
+                    tc_make_printable(why.message));
     }
     return status;
 }
@@ -305,11 +306,11 @@ static tc_status answer_script(command *c, int *code, tc_err *err)
     if (c->verb == SCRIPT_INIT && val_server_lost(&c->places, c->files[0])) {
         tc_err why = { "" };
 
-        *code =
-            tc_report(PROGRAM,
-                      tc_fail(&why, TC_TRY_LATER,
-                              "%.600s: the server lost it: bin/texcell-again --lost", c->files[0]),
-                      &why);
+        *code = tc_report_failure(PROGRAM,
+                                  tc_fail(&why, TC_TRY_LATER,
+                                          "%.600s: the server lost it: bin/texcell-again --lost",
+                                          c->files[0]),
+                                  &why);
         return TC_OK;
     }
     status = val_private_folder(&c->private, err);
@@ -359,7 +360,7 @@ static tc_status script_many(command *c, tc_err *err)
                                                              : refuse_file_count(c, n, &why);
 
         if (status != TC_OK)
-            code = tc_report(PROGRAM, status, &why);
+            code = tc_report_failure(PROGRAM, status, &why);
         good = fflush(stdout) == 0 && fprintf(answers, "%d\n", code) > 0 && fflush(answers) == 0;
     }
     c->files = NULL;
@@ -387,22 +388,22 @@ static tc_status run(int argc, char **argv, tc_err *err)
                                            { c.files[1], OS_MAY_READ },
                                            { c.places.accepted, OS_MAY_WRITE },
                                            { .may = OS_MAY_NOTHING } },
-                             c.places.accepted != NULL ? OS_CALLS_MAKE : 0, err);
+                             c.places.accepted != NULL ? OS_CALLS_MODIFY_FILES : 0, err);
         return status == TC_OK ? answer_question(&c, err) : status;
     }
     val_private_clean();
     if (c.many)
         return script_many(&c, err);
     return_if_error(answer_script(&c, &code, err));
-    const int written = tc_report(PROGRAM, TC_OK, err);
+    const int written = tc_report_failure(PROGRAM, TC_OK, err);
 
     exit(code != 0 ? code : written); /* the child process has printed why */
 }
 
 static void describe_libraries(char *text, size_t size)
 {
-    wu_libraries(text, size);
-    val_say_confined(text, size);
+    wu_library_versions(text, size);
+    val_describe_confinement(text, size);
 }
 
 int main(int argc, char **argv)

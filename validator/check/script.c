@@ -36,7 +36,7 @@ static tc_status fail_read(const char *path, int error, tc_err *err)
     return tc_fail(err, TC_TRY_LATER, "%.600s: cannot be read now: %s", path, strerror(error));
 }
 
-tc_status val_is_there(const char *path, tc_err *err)
+tc_status val_check_exists(const char *path, tc_err *err)
 {
     const int fd = os_open(path, OS_READ);
     const int error = errno;
@@ -49,7 +49,7 @@ tc_status val_is_there(const char *path, tc_err *err)
     return TC_OK;
 }
 
-tc_status val_found_twice(tc_status first, tc_status again, tc_err *err)
+tc_status val_confirm_fault(tc_status first, tc_status again, tc_err *err)
 {
     assert(err != NULL);
     char found[TC_ERR_MAX];
@@ -135,7 +135,7 @@ static int search_entry(void *user, const char *part, bool may_be_folder)
  * hash of the name. */
 tc_status val_find_workunit(const char *folder, const char *result, char **path, tc_err *err)
 {
-    const char *const name = os_last_part(result);
+    const char *const name = os_base_name(result);
     const size_t length = val_workunit_length(name);
     search s = { .folder = folder, .name = name, .length = length, .err = err };
 
@@ -181,13 +181,13 @@ static tc_status read_workunit(const char *folder, const char *result, an_unit *
  * submission's name, which may be followed by "_" and a number. */
 static bool is_alone(const char *folder, const char *result)
 {
-    const char *const name = os_last_part(result);
+    const char *const name = os_base_name(result);
     size_t n = val_workunit_length(name);
     bool found = false;
 
     for (int attempt = 0; !found && n > 0 && attempt < 2; attempt++) {
-        char *const submission = tc_text_of(name, n);
-        char *const path = submission == NULL ? NULL : wu_path_in(folder, submission, "");
+        char *const submission = tc_strndup(name, n);
+        char *const path = submission == NULL ? NULL : wu_join_path(folder, submission, "");
 
         found = path != NULL && os_kind_of(path) == OS_FILE;
         free(path);
@@ -200,7 +200,7 @@ static bool is_alone(const char *folder, const char *result)
 
 bool val_server_lost(const val_places *places, const char *result)
 {
-    const char *const name = os_last_part(result);
+    const char *const name = os_base_name(result);
     char *const folder = places->accepted == NULL ? NULL : tc_folder_of(places->accepted);
     size_t n = strlen(name);
     char *copy = NULL, *path = NULL;
@@ -208,10 +208,10 @@ bool val_server_lost(const val_places *places, const char *result)
 
     if (folder != NULL && drop_number(name, &n, "")) {
         drop_number(name, &n, "r");
-        copy = tc_text_of(name, n);
-        path = copy == NULL ? NULL : wu_path_in(folder, "lost/", copy);
+        copy = tc_strndup(name, n);
+        path = copy == NULL ? NULL : wu_join_path(folder, "lost/", copy);
         lost = path != NULL && os_kind_of(path) == OS_FILE &&
-               val_is_there(result, NULL) == TC_BAD_INPUT;
+               val_check_exists(result, NULL) == TC_BAD_INPUT;
     }
     free(path);
     free(copy);
@@ -227,13 +227,13 @@ static tc_status check_upload(const val_places *places, const char *identified, 
     val_verification how = *verification;
     TC_AUTO(an_unit_free) an_unit unit = { .job = NULL };
     TC_AUTO(val_copy_free) val_copy copy = { .path = NULL };
-    tc_status status = val_is_there(result, err);
+    tc_status status = val_check_exists(result, err);
 
     if (status == TC_OK)
         status = val_copy_upload(places->private, result, &copy, err);
     if (status == TC_OK)
         status = read_workunit(places->workunits, result, &unit, lasting, err);
-    if (status == TC_OK && val_identify(identified, unit.job, err) != TC_OK)
+    if (status == TC_OK && val_job_sha256(identified, unit.job, err) != TC_OK)
         status = TC_TRY_LATER;
     if (places->alone != NULL && verification->alone > 0 && is_alone(places->alone, result)) {
         how.fraction = how.alone;
@@ -241,7 +241,8 @@ static tc_status check_upload(const val_places *places, const char *identified, 
     }
     return_if_error(status);
     return_if_error(val_check(&unit, copy.path, &how, err));
-    return places->accepted != NULL ? val_remember(places->accepted, result, &copy, err) : TC_OK;
+    return places->accepted != NULL ? val_record_accepted(places->accepted, result, &copy, err)
+                                    : TC_OK;
 }
 
 tc_status val_script_init(const val_places *places, const char *result,
@@ -253,8 +254,8 @@ tc_status val_script_init(const val_places *places, const char *result,
 
     same.fraction = same.alone = 0; /* no items need be computed again for it */
     return status == TC_BAD_INPUT
-               ? val_found_twice(status, check_upload(places, NULL, result, &same, lasting, NULL),
-                                 err)
+               ? val_confirm_fault(status, check_upload(places, NULL, result, &same, lasting, NULL),
+                                   err)
                : status;
 }
 
@@ -264,12 +265,12 @@ static tc_status copy_accepted(const val_places *places, const char *upload, val
                                tc_err *err)
 {
     bool known = true;
-    tc_status status = val_is_there(upload, err);
+    tc_status status = val_check_exists(upload, err);
 
     if (status == TC_OK)
         status = val_copy_upload(places->private, upload, copy, err);
     if (status == TC_OK && places->accepted != NULL) {
-        status = val_recall(places->accepted, upload, copy, &known, err);
+        status = val_check_accepted(places->accepted, upload, copy, &known, err);
         if (status == TC_OK && !known)
             status = tc_fail(err, TC_TRY_LATER, "%.600s: there is no record that it was accepted",
                              upload);
@@ -300,7 +301,7 @@ tc_status val_script_compare(const val_places *places, const char *a, const char
 
     return status == TC_OK
                ? status
-               : val_found_twice(compare_uploads(places, a, b, false, err), status, err);
+               : val_confirm_fault(compare_uploads(places, a, b, false, err), status, err);
 }
 
 bool val_same_uploads(const val_places *places, const char *a, const char *b)
@@ -311,6 +312,7 @@ bool val_same_uploads(const val_places *places, const char *a, const char *b)
 
     for (int i = 0; good && i < 2; i++)
         good = val_read_upload(uploads[i], &read[i], NULL) == TC_OK &&
-               val_recall(places->accepted, uploads[i], &read[i], &known, NULL) == TC_OK && known;
+               val_check_accepted(places->accepted, uploads[i], &read[i], &known, NULL) == TC_OK &&
+               known;
     return good && read[0].size == read[1].size && strcmp(read[0].sha256, read[1].sha256) == 0;
 }

@@ -49,7 +49,7 @@ tc_status val_private_folder(char **folder, tc_err *err)
         return tc_fail(err, TC_TRY_LATER, "the system provides no random numbers: %s",
                        strerror(errno));
     snprintf(name, sizeof name, PRIVATE "%016" PRIx64, number);
-    *folder = wu_path_in(private_place(), name, "");
+    *folder = wu_join_path(private_place(), name, "");
     if (*folder == NULL)
         return tc_no_memory(err, name);
     if (!os_make_private_folder(*folder)) /* fails if the folder exists; nobody can guess its name
@@ -60,7 +60,7 @@ tc_status val_private_folder(char **folder, tc_err *err)
 
 static int remove_entry(void *user, const char *name, bool may_be_folder)
 {
-    char *const path = wu_path_in(user, name, "");
+    char *const path = wu_join_path(user, name, "");
 
     (void)may_be_folder;
     if (path != NULL)
@@ -100,7 +100,7 @@ void val_private_clean(void)
     free(place);
 }
 
-void val_private_hide(const char *folder, char *message)
+void val_private_hide_path(const char *folder, char *message)
 {
     const size_t n =
         folder == NULL || message == NULL ? 0 : strlen(folder) + 1; /* with the slash */
@@ -139,12 +139,12 @@ tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out,
     int in = -1, to = -1;
     tc_status status;
 
-    *out = (val_copy){ .path = wu_path_in(folder, os_last_part(upload), "") };
+    *out = (val_copy){ .path = wu_join_path(folder, os_base_name(upload), "") };
     status = out->path == NULL ? tc_no_memory(err, upload) : TC_OK;
     if (status == TC_OK)
         status = tc_open_regular(upload, &in, &size, err);
     if (status == TC_OK) {
-        to = os_open(out->path, OS_PRIVATE);
+        to = os_open(out->path, OS_OVERWRITE_PRIVATE);
         if (to < 0)
             status = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", out->path,
                              strerror(errno));
@@ -190,8 +190,8 @@ void val_copy_free(val_copy *copy)
  * name of the work unit. Returns NULL if there is no memory. */
 static char *record_named(const char *folder, const char *name, size_t n)
 {
-    char *const unit = tc_text_of(name, n);
-    char *const path = unit == NULL ? NULL : wu_path_in(folder, unit, "");
+    char *const unit = tc_strndup(name, n);
+    char *const path = unit == NULL ? NULL : wu_join_path(folder, unit, "");
 
     free(unit);
     return path;
@@ -201,7 +201,7 @@ static char *record_named(const char *folder, const char *name, size_t n)
  * there is no memory. */
 static char *record_of(const char *folder, const char *upload)
 {
-    const char *const name = os_last_part(upload);
+    const char *const name = os_base_name(upload);
     const size_t n = val_workunit_length(name);
 
     return record_named(folder, name, n > 0 ? n : strlen(name));
@@ -229,7 +229,7 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
  */
 static const char *find_line(const char *text, const char *upload)
 {
-    const char *const name = os_last_part(upload), *last = NULL;
+    const char *const name = os_base_name(upload), *last = NULL;
     const size_t n = strlen(name);
 
     for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
@@ -243,7 +243,7 @@ static const char *find_line(const char *text, const char *upload)
 static void write_line(const char sha256[TC_SHA256_TEXT], uint64_t size, const char *upload,
                        char *out, size_t room)
 {
-    snprintf(out, room, "%s %" PRIu64 " %s\n", sha256, size, os_last_part(upload));
+    snprintf(out, room, "%s %" PRIu64 " %s\n", sha256, size, os_base_name(upload));
 }
 
 /* Appends a line to the record `path` in `folder`. Returns false, with errno set, after a failure.
@@ -268,7 +268,8 @@ static bool append_line(const char *folder, const char *path, const char sha256[
     return good;
 }
 
-tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err)
+tc_status val_record_accepted(const char *folder, const char *upload, const val_copy *copy,
+                              tc_err *err)
 {
     TC_AUTOFREE char *const path = record_of(folder, upload);
 
@@ -279,8 +280,8 @@ tc_status val_remember(const char *folder, const char *upload, const val_copy *c
     return TC_OK;
 }
 
-tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known,
-                     tc_err *err)
+tc_status val_check_accepted(const char *folder, const char *upload, const val_copy *copy,
+                             bool *known, tc_err *err)
 {
     char *const path = record_of(folder, upload), *const text = malloc(RECORD_MAX);
     char want[600];
@@ -303,7 +304,7 @@ tc_status val_recall(const char *folder, const char *upload, const val_copy *cop
  * memory. */
 static char *record_of_unit(const char *folder, const wu_job *job)
 {
-    const char *const name = os_last_part(job->path), *const end = strrchr(name, '.');
+    const char *const name = os_base_name(job->path), *const end = strrchr(name, '.');
 
     return record_named(folder, name,
                         end != NULL && end > name ? (size_t)(end - name) : strlen(name));
@@ -320,7 +321,7 @@ static void recall_unit(const char *record, const char *version, wu_job *job)
         memcpy(job->file_sha256, line, TC_SHA256_TEXT - 1);
 }
 
-tc_status val_identify(const char *folder, wu_job *job, tc_err *err)
+tc_status val_job_sha256(const char *folder, wu_job *job, tc_err *err)
 {
     const int fd = job->archive->fd;
     char version[OS_VERSION_TEXT], after[OS_VERSION_TEXT];
@@ -331,7 +332,7 @@ tc_status val_identify(const char *folder, wu_job *job, tc_err *err)
         recall_unit(record, version, job);
     if (job->file_sha256[0] != '\0')
         return TC_OK;
-    return_if_error(wu_job_identify(job, err));
+    return_if_error(wu_job_compute_sha256(job, err));
     if (record != NULL && os_file_version(fd, after) && strcmp(version, after) == 0)
         /* If it cannot be written, the next result's check computes the SHA-256 again. */
         (void)append_line(folder, record, job->file_sha256, job->file_size, version);
@@ -346,14 +347,14 @@ static void remove_record(char *path)
     free(path);
 }
 
-void val_forget(const char *folder, const char *upload)
+void val_remove_records(const char *folder, const char *upload)
 {
     remove_record(record_of(folder, upload));
 }
 
 void val_forget_unit(const char *folder, const char *workunit)
 {
-    const char *const name = os_last_part(workunit);
+    const char *const name = os_base_name(workunit);
 
     remove_record(record_named(folder, name, strlen(name)));
 }
@@ -377,7 +378,7 @@ typedef struct file_count {
 static int count_file(void *user, const char *name, bool may_be_folder)
 {
     file_count *const count = user;
-    char *const path = wu_path_in(count->folder, name, "");
+    char *const path = wu_join_path(count->folder, name, "");
     struct stat info;
 
     (void)may_be_folder;
@@ -427,7 +428,7 @@ static tc_status move_to_disk(const char *folder, const char *upload, const char
 tc_status val_quarantine(const char *folder, const char *upload, tc_err *err)
 {
     const os_kind kind = os_kind_of_link(upload);
-    TC_AUTOFREE char *const path = wu_path_in(folder, os_last_part(upload), "");
+    TC_AUTOFREE char *const path = wu_join_path(folder, os_base_name(upload), "");
 
     if (path == NULL)
         return tc_no_memory(err, upload);

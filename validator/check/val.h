@@ -21,7 +21,7 @@ typedef struct val_verification {
     double chance; /* probability that `fraction` is applied to a result at all: above 0, up to 1 */
     double alone;  /* replaces `fraction`, with chance 1, for a result of a submission with a quorum
                       of one */
-    bool seeded;   /* the caller has set `seed`; otherwise val_seed draws it */
+    bool seeded;   /* the caller has set `seed`; otherwise val_draw_seed draws it */
     uint64_t seed; /* decides which items and pixels are chosen */
     unsigned threads;   /* >= 1 */
     double max_seconds; /* limit for computing items again; TC_TRY_LATER if it is exceeded. 0: there
@@ -33,7 +33,7 @@ typedef struct val_verification {
 
 /* Draws options->seed from the system's random numbers, unless `seeded`. Called after the result
  * has arrived, so that no host can know the seed beforehand. */
-tc_status val_seed(val_verification *options, tc_err *err);
+tc_status val_draw_seed(val_verification *options, tc_err *err);
 
 /* Checks whether the file `result` is a result of the work unit as texcell writes them: identity,
  * analysis, parameters and items of the unit; exactly the arrays that the analysis gives; values
@@ -99,7 +99,7 @@ void val_private_remove(char **folder);
  * killed. */
 void val_private_clean(void);
 /* Removes the private folder's path from a message, so that it names the upload instead. */
-void val_private_hide(const char *folder, char *message);
+void val_private_hide_path(const char *folder, char *message);
 /* Copies an upload into `folder`, reading it once. val_copy_free must be called, also after a
  * failure. TC_BAD_INPUT: the upload is not a regular file. */
 tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out, tc_err *err);
@@ -110,16 +110,18 @@ tc_status val_copy_bytes(int in, const char *from, int out, val_copy *copy, tc_e
 /* Reads an upload without copying it: sets size and sha256, and path to NULL. */
 tc_status val_read_upload(const char *upload, val_copy *out, tc_err *err);
 /* Records in the folder `folder` (val_places.accepted) that an upload was accepted as `copy`. */
-tc_status val_remember(const char *folder, const char *upload, const val_copy *copy, tc_err *err);
+tc_status val_record_accepted(const char *folder, const char *upload, const val_copy *copy,
+                              tc_err *err);
 /* Checks whether the upload, now read as `copy`, is what was accepted. TC_NO_MATCH: it has changed.
  * Sets *known to whether there is a record of it. */
-tc_status val_recall(const char *folder, const char *upload, const val_copy *copy, bool *known,
-                     tc_err *err);
-/* Sets job->file_sha256 like wu_job_identify. If folder (val_places.accepted) is not NULL, the
- * SHA-256 is recorded there, and computed only if the file has changed since it was recorded. */
-tc_status val_identify(const char *folder, wu_job *job, tc_err *err);
+tc_status val_check_accepted(const char *folder, const char *upload, const val_copy *copy,
+                             bool *known, tc_err *err);
+/* Sets job->file_sha256 like wu_job_compute_sha256. If folder (val_places.accepted) is not NULL,
+ * the SHA-256 is recorded there, and computed only if the file has changed since it was
+ * recorded. */
+tc_status val_job_sha256(const char *folder, wu_job *job, tc_err *err);
 /* Removes the records of this upload's work unit and of all its uploads. */
-void val_forget(const char *folder, const char *upload);
+void val_remove_records(const char *folder, const char *upload);
 /* The same for a work unit, by its name. */
 void val_forget_unit(const char *folder, const char *workunit);
 /* Moves a refused upload into a folder (which is made if necessary) that keeps the newest files, up
@@ -138,21 +140,21 @@ tc_status val_run_child(int (*work)(void *user), void *user, const char *file, i
  * OS_CALLS_... TC_TRY_LATER: it could not be confined. */
 tc_status val_confine(const os_place *places, unsigned calls, tc_err *err);
 /* The most elements, with the end, of the list that val_confine_uploads makes. */
-enum { VAL_PLACES = 16 };
+enum { VAL_MAX_PLACES = 16 };
 /* Confines this process to the folders of `places` (`accepted` is made if necessary), the n uploads
  * (at most 2) and their work units, and the places `more`, which ends with OS_MAY_NOTHING, or is
  * NULL. */
 tc_status val_confine_uploads(const val_places *places, char *const *uploads, int n,
                               const os_place *more, unsigned calls, tc_err *err);
 /* Appends to the text (a buffer of `size` bytes) whether files are read confined on this system. */
-void val_say_confined(char *text, size_t size);
+void val_describe_confinement(char *text, size_t size);
 /* Checks whether an upload exists. TC_BAD_INPUT: its folder can be read and does not have it;
  * TC_TRY_LATER: it cannot be read now, such as when a disk is not mounted. */
-tc_status val_is_there(const char *path, tc_err *err);
+tc_status val_check_exists(const char *path, tc_err *err);
 /* Confirms a fault: `first` and `again` are the results of two checks, each of which has opened
  * and read the file anew. Returns `first` if it is TC_OK or both are equal; else TC_TRY_LATER,
  * since then the fault is the server's. */
-tc_status val_found_twice(tc_status first, tc_status again, tc_err *err);
+tc_status val_confirm_fault(tc_status first, tc_status again, tc_err *err);
 /* Returns the length of the work unit's name at the start of an upload's name, such as
  * WORKUNIT_0_r123_0. Returns 0 if this is not the name of an upload. */
 size_t val_workunit_length(const char *name);

@@ -122,7 +122,7 @@ static void report_items(const val_verifier *v, size_t n)
     }
 }
 
-tc_status val_seed(val_verification *options, tc_err *err)
+tc_status val_draw_seed(val_verification *options, tc_err *err)
 {
     if (!options->seeded && !os_random(&options->seed, sizeof options->seed))
         return tc_fail(err, TC_TRY_LATER, "the system provides no random numbers: %s",
@@ -188,7 +188,7 @@ static void compare_array(val_names *names, size_t index, const wu_out_array *cl
                right->info.shape[0]);
         return;
     }
-    for (uint64_t i = 0; i < n && names->shown < VAL_SHOWN; i++)
+    for (uint64_t i = 0; i < n && names->shown < VAL_MAX_SHOWN; i++)
         if (memcmp(a + i * size, b + i * size, size) != 0)
             val_show_difference(names, info, index, i, a + i * size, b + i * size);
 }
@@ -212,7 +212,7 @@ static tc_status verify_item(const val_verifier *v, size_t index, const an_work 
         return tc_fail(err, TC_NO_MEMORY,
                        "item \"%s\": needs %" PRIu64 " MiB of memory, more than it may take",
                        work->item->name, (memory >> 20) + 1);
-    return_if_error(an_compute(v->unit->analysis, work, index, v->deadline, &right, err));
+    return_if_error(an_compute_item(v->unit->analysis, work, index, v->deadline, &right, err));
     /* Both outputs have the arrays that the analysis expects, in the same order. */
     for (size_t i = 0; i < right.n; i++)
         compare_array(&names, index, &claimed->arrays[i], &right.arrays[i]);
@@ -251,7 +251,7 @@ tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claim
     if (status == TC_OK && !compute_again) {
         status = a->check_pixels(&work, claimed, &random, &why);
         compute_again = status == TC_NO_MATCH;
-        if (compute_again && ++v->n_doubts <= VAL_SHOWN)
+        if (compute_again && ++v->n_doubts <= VAL_MAX_SHOWN)
             printf("item \"%s\" is in doubt: %.500s; computing it again (--seed %" PRIu64 ")\n",
                    item->name, why.message, v->seed);
         if (compute_again)

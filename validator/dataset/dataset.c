@@ -79,7 +79,7 @@ tc_status val_sql(const val_dataset *ds, tc_err *err, const char *format, ...)
     return execute(ds, text, err);
 }
 
-tc_status val_sql_built(const val_dataset *ds, sqlite3_str *built, tc_err *err)
+tc_status val_sql_execute_built(const val_dataset *ds, sqlite3_str *built, tc_err *err)
 {
     return execute(ds, sqlite3_str_finish(built), err);
 }
@@ -151,13 +151,13 @@ tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err)
 
 /* --- transactions ---------------------------------------------------------------------------- */
 
-tc_status val_begin(const val_dataset *ds, tc_err *err)
+tc_status val_begin_transaction(const val_dataset *ds, tc_err *err)
 {
     assert(sqlite3_get_autocommit(ds->db) != 0);
     return val_sql(ds, err, "BEGIN IMMEDIATE");
 }
 
-tc_status val_end(const val_dataset *ds, tc_status status, tc_err *err)
+tc_status val_end_transaction(const val_dataset *ds, tc_status status, tc_err *err)
 {
     if (status == TC_OK)
         status = val_sql(ds, err, "COMMIT");
@@ -166,7 +166,7 @@ tc_status val_end(const val_dataset *ds, tc_status status, tc_err *err)
     return status;
 }
 
-val_time val_now(void)
+val_time val_current_time(void)
 {
     const time_t now = time(NULL);
     struct tm utc;
@@ -330,13 +330,13 @@ static tc_status create(const val_dataset *ds, tc_err *err)
     return_if_error(val_sql(ds, err, "PRAGMA page_size=8192"));
 
     return_if_error(use_log(ds, err));
-    return_if_error(val_begin(ds, err));
+    return_if_error(val_begin_transaction(ds, err));
     /* Another process may have created the data set since the first check. */
     tc_status status = read_format(ds, &empty, err);
     if (status == TC_OK && empty)
         status = val_sql(ds, err, "PRAGMA application_id=%d; PRAGMA user_version=%d; %s",
                          APPLICATION_ID, SCHEMA_VERSION, schema);
-    return val_end(ds, status, err);
+    return val_end_transaction(ds, status, err);
 }
 
 /* SQLite calls this function after a commit. n: the number of pages in the write-ahead log. */
@@ -407,7 +407,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
         out->calls_left = MIN_CALLS + out->bytes / CALL_STEPS * STEPS_PER_BYTE;
         sqlite3_progress_handler(out->db, CALL_STEPS, count_call, &out->calls_left);
     }
-    if (mode == VAL_WRITE_ON) {
+    if (mode == VAL_WRITE_SHARED) {
         sqlite3_db_config(out->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         sqlite3_file_control(out->db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
         sqlite3_wal_hook(out->db, record_log_pages, &out->log_pages);
@@ -420,7 +420,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     if (mode != VAL_READ) /* a confined process may not make temporary files */
         return_if_error(val_sql(out, err, "PRAGMA temp_store=MEMORY"));
     return_if_error(val_sql(out, err, "BEGIN"));
-    return_if_error(val_end(out, read_format(out, &empty, err), err));
+    return_if_error(val_end_transaction(out, read_format(out, &empty, err), err));
     if (mode == VAL_READ)
         return_if_error(check_columns(out, err));
     /* Turns the write-ahead log on, in case the data set was not created completely, or somebody

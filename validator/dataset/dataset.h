@@ -24,7 +24,7 @@ typedef struct val_dataset {
     uint64_t bytes;      /* set with VAL_READ: length of the file */
     uint64_t calls_left; /* set with VAL_READ: number of SQLite's progress calls after which reading
                             is ended, as a crafted view could have an endless number of rows */
-    int log_pages;       /* set with VAL_WRITE_ON: pages of the write-ahead log after the last
+    int log_pages;       /* set with VAL_WRITE_SHARED: pages of the write-ahead log after the last
                             commit */
 } val_dataset;
 
@@ -34,10 +34,10 @@ enum { VAL_WAIT_MS = 60000 }; /* how long to wait for other writers */
 typedef enum val_mode {
     VAL_READ,
     VAL_WRITE,
-    VAL_CREATE,  /* for writing; creates the file if it does not exist */
-    VAL_WRITE_ON /* for writing, if other processes will write soon after: the write-ahead log is
-                    emptied only when it has 8 MB, by this process or a later one, which saves four
-                    of five waits for the disk */
+    VAL_CREATE,      /* for writing; creates the file if it does not exist */
+    VAL_WRITE_SHARED /* for writing, if other processes will write soon after: the write-ahead log
+                    is emptied only when it has 8 MB, by this process or a later one, which saves
+                    four of five waits for the disk */
 } val_mode;
 
 /* Opens the data set. val_dataset_close must be called, also after a failure. */
@@ -64,19 +64,20 @@ tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err);
 /* Does the same as val_sql_prepare with the SQL in `text`, which it frees. */
 tc_status val_sql_query(const val_dataset *ds, sqlite3_str *text, sqlite3_stmt **out, tc_err *err);
 /* Executes the SQL in `text`, which it frees. */
-tc_status val_sql_built(const val_dataset *ds, sqlite3_str *text, tc_err *err);
+tc_status val_sql_execute_built(const val_dataset *ds, sqlite3_str *text, tc_err *err);
 
-/* Begin and end a transaction that writes. val_begin waits for other writers. val_end commits if
- * `status` is TC_OK, and rolls back otherwise; it returns `status`, or the failure of the commit.
+/* Begin and end a transaction that writes. val_begin_transaction waits for other writers.
+ * val_end_transaction commits if `status` is TC_OK, and rolls back otherwise; it returns `status`,
+ * or the failure of the commit.
  */
-tc_status val_begin(const val_dataset *ds, tc_err *err);
-tc_status val_end(const val_dataset *ds, tc_status status, tc_err *err);
+tc_status val_begin_transaction(const val_dataset *ds, tc_err *err);
+tc_status val_end_transaction(const val_dataset *ds, tc_status status, tc_err *err);
 
 /* The present time in UTC, as the data set stores it: "2026-01-31T12:34:56Z". */
 typedef struct val_time {
     char text[32];
 } val_time;
-val_time val_now(void);
+val_time val_current_time(void);
 
 /* --- units (store.c) ------------------------------------------------------------------------- */
 
@@ -124,15 +125,15 @@ tc_status val_make_views(const val_dataset *ds, const char *analysis, const wu_t
  * The caller frees it by sqlite3_free. Returns NULL if there is no memory. */
 char *val_view_base(const char *analysis, const char *table);
 /* Splits the name of a column of a cut table into its n words, in place. */
-void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES]);
+void val_split_column_name(char *name, unsigned n, const char *part[WU_MAX_AXES]);
 
 /* --- refused results and failed work units (refuse.c) ----------------------------------------- */
 
 /* Records a delivery that is not stored, with the reason, and copies its file. Sets *kept to the
  * path of the copy within d->folder, which the caller frees, or to NULL if there is no file to
  * copy. */
-tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind,
-                     const char *reason, char **kept, tc_err *err);
+tc_status val_record_refused(const val_dataset *ds, const val_delivery *d, const char *kind,
+                             const char *reason, char **kept, tc_err *err);
 
 /* Deletes a unit of this name, with all rows of its items, from the data set; records it in the
  * table `refused`, once for each of its names; and prints these names, one a line. Sets *was_found

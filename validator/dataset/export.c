@@ -43,14 +43,14 @@ static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *n
     static const wu_array_info f64 = { .dtype = WU_F64 }, i64 = { .dtype = WU_I64 };
 
     switch (sqlite3_column_type(row, column)) {
-    case SQLITE_NULL: wu_csv_put(csv, null); break;
+    case SQLITE_NULL: wu_csv_put_cell(csv, null); break;
     case SQLITE_FLOAT:
         wu_csv_put_value(csv, &f64, &(double){ sqlite3_column_double(row, column) });
         break;
     case SQLITE_INTEGER:
         wu_csv_put_value(csv, &i64, &(int64_t){ sqlite3_column_int64(row, column) });
         break;
-    default: wu_csv_put(csv, (const char *)sqlite3_column_text(row, column)); break;
+    default: wu_csv_put_cell(csv, (const char *)sqlite3_column_text(row, column)); break;
     }
 }
 
@@ -59,12 +59,12 @@ static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *n
 static tc_status open_table(table_writer *x, const char *file, const char *titles, wu_csv *csv,
                             tc_err *err)
 {
-    TC_AUTOFREE char *const path = wu_path_in(x->folder, file, ".csv");
+    TC_AUTOFREE char *const path = wu_join_path(x->folder, file, ".csv");
     if (path == NULL)
         return tc_no_memory(err, file);
     x->written++;
     sqlite3_str_appendf(x->files, "/%s", file);
-    return_if_error(wu_new_file_replaces(path, titles, 0, "table of an export", err));
+    return_if_error(wu_new_file_check_replaceable(path, titles, 0, "table of an export", err));
     return wu_csv_open(x->folder, file, csv, err);
 }
 
@@ -75,7 +75,7 @@ static tc_status put_query(const table_writer *x, const char *query, wu_csv *csv
     return_if_error(val_sql_prepare(x->ds, &stmt, err, "%s", query));
 
     for (int i = 0; i < sqlite3_column_count(stmt); i++)
-        wu_csv_put(csv, sqlite3_column_name(stmt, i));
+        wu_csv_put_cell(csv, sqlite3_column_name(stmt, i));
     tc_status status = wu_csv_end_line(csv, err);
     while (val_sql_next(x->ds, stmt, &status, err)) {
         for (int i = 0; i < sqlite3_column_count(stmt); i++)
@@ -157,12 +157,12 @@ static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_
         char name[WU_TITLE_MAX];
 
         snprintf(name, sizeof name, "%s", sqlite3_column_name(row, i));
-        val_split(name, (unsigned)t->n_words, words);
+        val_split_column_name(name, (unsigned)t->n_words, words);
         put_item(csv, item);
         for (int k = 0; k < t->n_keys; k++)
             put_column(csv, row, k, "");
         for (int k = 0; k < t->n_words; k++)
-            wu_csv_put(csv, words[k]);
+            wu_csv_put_cell(csv, words[k]);
         put_column(csv, row, i, "nan");
         return_if_error(wu_csv_end_line(csv, err));
     }
@@ -201,11 +201,11 @@ static tc_status put_titles(const table_writer *x, const char *query, wu_csv *cs
     TC_AUTO(val_sql_close) sqlite3_stmt *titles = NULL;
     tc_status status = val_sql_prepare(x->ds, &titles, err, "%s", query);
 
-    wu_csv_put(csv, "workunit");
-    wu_csv_put(csv, "item");
-    wu_csv_put(csv, "source");
+    wu_csv_put_cell(csv, "workunit");
+    wu_csv_put_cell(csv, "item");
+    wu_csv_put_cell(csv, "source");
     while (val_sql_next(x->ds, titles, &status, err))
-        wu_csv_put(csv, (const char *)sqlite3_column_text(titles, 0));
+        wu_csv_put_cell(csv, (const char *)sqlite3_column_text(titles, 0));
     return_if_error(status);
     return wu_csv_end_line(csv, err);
 }
@@ -356,7 +356,7 @@ static void note_stale(const table_writer *x)
         fprintf(stderr,
                 "texcell-assimilate: note: %s has %d file%s that this export did not write, such "
                 "as %s: remove what is no longer wanted\n",
-                x->folder, stale.n, stale.n == 1 ? "" : "s", tc_plain(stale.first));
+                x->folder, stale.n, stale.n == 1 ? "" : "s", tc_make_printable(stale.first));
 }
 
 tc_status val_export(const val_dataset *ds, const char *folder, const char *only, size_t *written,
@@ -403,5 +403,5 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
     if (status == TC_OK && only == NULL)
         note_stale(&x);
     sqlite3_free(sqlite3_str_finish(x.files));
-    return val_end(ds, status, err);
+    return val_end_transaction(ds, status, err);
 }

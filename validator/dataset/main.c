@@ -132,9 +132,10 @@ static tc_status open_session(session *s, const options *o, const char *name, si
         return tc_no_memory(err, "names");
     s->d.name = s->name;
     s->d.folder = s->folder;
-    s->d.result_name = os_last_part(s->d.result);
+    s->d.result_name = os_base_name(s->d.result);
     s->d.max_memory = o->mib << 20;
-    return val_dataset_open(o->db, o->workunits != NULL ? VAL_WRITE_ON : VAL_CREATE, &s->ds, err);
+    return val_dataset_open(o->db, o->workunits != NULL ? VAL_WRITE_SHARED : VAL_CREATE, &s->ds,
+                            err);
 }
 
 static void close_session(session *s)
@@ -155,7 +156,8 @@ static tc_status record_refusal(const session *s, const char *kind, char *reason
 {
     tc_err why = { "" };
     char *copy_name;
-    const tc_status status = val_refuse(&s->ds, &s->d, kind, tc_plain(reason), &copy_name, &why);
+    const tc_status status =
+        val_record_refused(&s->ds, &s->d, kind, tc_make_printable(reason), &copy_name, &why);
 
     if (status != TC_OK)
         tc_fail(err, status, "%.400s; and it could not be recorded: %.400s", reason, why.message);
@@ -183,7 +185,7 @@ static tc_status confine_command(const session *s, const options *o, tc_err *err
                                      { s->folder, OS_MAY_WRITE },
                                      { folder, OS_MAY_WRITE },
                                      { .may = OS_MAY_NOTHING } },
-                       OS_CALLS_MAKE | OS_CALLS_LOCK, err);
+                       OS_CALLS_MODIFY_FILES | OS_CALLS_LOCK_FILES, err);
 }
 
 /* Checks that the file, if it exists, is an SQLite database: in a command given by hand, another
@@ -227,12 +229,12 @@ static tc_status store_given_result(int argc, char **argv, tc_err *err)
     return_if_error(check_kind(o.db, err));
     s.d.workunit = o.n == 2 ? o.args[0] : NULL;
     s.d.result = o.args[o.n - 1];
-    name = os_last_part(o.args[0]);
+    name = os_base_name(o.args[0]);
     dot = strrchr(name, '.');
     return_if_error(open_session(
         &s, &o, name, dot == NULL || dot == name ? strlen(name) : (size_t)(dot - name), err));
     return_if_error(confine_command(&s, &o, err));
-    const tc_status status = wu_json_verdict(val_store(&s.ds, &s.d, &stored, err), err);
+    const tc_status status = wu_json_check_memory(val_store(&s.ds, &s.d, &stored, err), err);
     if (status == TC_OK)
         print_stored(&s, stored);
     if (status == TC_NO_MATCH) {
@@ -255,7 +257,7 @@ static tc_status find_workunit(const char *workunits, const session *s, char **p
     if (status != TC_BAD_INPUT)
         return status;
     fprintf(stderr, PROGRAM ": note: %s; the result is checked by itself\n",
-            tc_plain(err->message));
+            tc_make_printable(err->message));
     return TC_OK;
 }
 
@@ -272,7 +274,7 @@ static tc_status store_copy(session *s, const options *o, const char *private, v
     tc_status status = val_copy_upload(private, upload, &copy, err);
 
     if (status == TC_OK && o->accepted != NULL)
-        status = val_recall(o->accepted, upload, &copy, &known, err);
+        status = val_check_accepted(o->accepted, upload, &copy, &known, err);
     if (status == TC_NO_MATCH)
         status = TC_USAGE;
     if (!known)
@@ -282,7 +284,7 @@ static tc_status store_copy(session *s, const options *o, const char *private, v
     if (status == TC_OK)
         status = val_store(&s->ds, &s->d, stored, err);
     s->d.result = upload;
-    val_private_hide(private, err == NULL ? NULL : err->message);
+    val_private_hide_path(private, err == NULL ? NULL : err->message);
     val_copy_free(&copy);
     return status;
 }
@@ -296,9 +298,9 @@ static tc_status store_or_refuse(session *s, const options *o, const char *priva
     tc_err why = { "" };
     val_stored stored;
     char *workunit = NULL;
-    tc_status status = val_is_there(s->d.result, &why);
+    tc_status status = val_check_exists(s->d.result, &why);
 
-    if (status == TC_BAD_INPUT && val_is_there(s->d.result, NULL) == status)
+    if (status == TC_BAD_INPUT && val_check_exists(s->d.result, NULL) == status)
         return record_refusal(s, "missing", why.message, err);
     if (status == TC_OK)
         status = find_workunit(o->workunits, s, &workunit, &why);
@@ -308,27 +310,27 @@ static tc_status store_or_refuse(session *s, const options *o, const char *priva
         status = store_copy(s, o, private, &stored, &why);
         if (status == TC_USAGE || status == TC_BAD_INPUT || status == TC_NO_MATCH ||
             status == TC_INTERNAL)
-            status = val_found_twice(status, store_copy(s, o, private, &stored, NULL), &why);
+            status = val_confirm_fault(status, store_copy(s, o, private, &stored, NULL), &why);
     }
     free(workunit);
-    status = wu_json_verdict(status, &why);
+    status = wu_json_check_memory(status, &why);
     if (o->accepted != NULL &&
         (status == TC_OK || status == TC_USAGE || status == TC_BAD_INPUT || status == TC_NO_MATCH))
-        val_forget(o->accepted, s->d.result);
+        val_remove_records(o->accepted, s->d.result);
     switch (status) {
     case TC_OK: print_stored(s, stored); return TC_OK;
     case TC_USAGE: return record_refusal(s, "changed", why.message, err);
     case TC_BAD_INPUT: return record_refusal(s, "invalid", why.message, err);
     case TC_NO_MATCH: return record_refusal(s, "conflict", why.message, err);
     case TC_INTERNAL: return record_refusal(s, "fault", why.message, err);
-    default: *err = why; return wu_json_verdict(status, NULL);
+    default: *err = why; return wu_json_check_memory(status, NULL);
     }
 }
 
 /* Opens the data set for the upload with which the script was called. */
 static tc_status open_upload(session *s, const options *o, tc_err *err)
 {
-    const char *const name = os_last_part(o->args[1]);
+    const char *const name = os_base_name(o->args[1]);
     const size_t n = val_workunit_length(name);
 
     s->d.result = o->args[1];
@@ -358,7 +360,7 @@ static tc_status confine_script(const upload_work *w, tc_err *err)
         return tc_no_memory(err, w->o->db);
     (void)wu_make_folder(w->s->folder, NULL); /* a failure matters only if a file is to be kept */
     return val_confine_uploads(&places, &w->o->args[1], 1, other_places,
-                               OS_CALLS_MAKE | OS_CALLS_LOCK, err);
+                               OS_CALLS_MODIFY_FILES | OS_CALLS_LOCK_FILES, err);
 }
 
 /* Stores the upload, in a child process; returns the exit code. */
@@ -373,7 +375,7 @@ static int store_upload(void *user)
     if (status == TC_OK)
         status = store_or_refuse(w->s, w->o, w->private, &err);
     close_session(w->s);
-    return tc_report(PROGRAM, status, &err);
+    return tc_report_failure(PROGRAM, status, &err);
 }
 
 /* script WU_ID RESULT: stores a result in a child process. If the child crashes, the result is
@@ -499,7 +501,7 @@ static tc_status forget(int argc, char **argv, tc_err *err)
             return_if_error(val_delete_unit(&ds, o.args[i], o.why, store, &was_found, err));
             if (!was_found && n_deleted == 0) {
                 fprintf(stderr, PROGRAM ": note: %s: is not in the data set\n",
-                        tc_plain(o.args[i]));
+                        tc_make_printable(o.args[i]));
                 absent++;
             }
         }
@@ -553,7 +555,7 @@ static tc_status confine_reading(const read_command *r, tc_err *err)
 
     sqlite3_temp_directory = sqlite3_mprintf("%s", r->private);
     return folder == NULL ? tc_no_memory(err, r->o->db)
-                          : val_confine(places, OS_CALLS_MAKE | OS_CALLS_LOCK, err);
+                          : val_confine(places, OS_CALLS_MODIFY_FILES | OS_CALLS_LOCK_FILES, err);
 }
 
 /* Confines the child process and runs the command in it; returns the exit code. A function for
@@ -573,7 +575,7 @@ static int read_in_child(void *user)
     if (status == TC_OK)
         status = r->work(&ds, r->o, &err);
     val_dataset_close(&ds);
-    return tc_report(PROGRAM, status, &err);
+    return tc_report_failure(PROGRAM, status, &err);
 }
 
 /* Runs the command r in a child process, and exits with its exit code. */
@@ -632,9 +634,9 @@ static tc_status export(int argc, char **argv, tc_err *err)
 
 static void describe_libraries(char *text, size_t size)
 {
-    wu_libraries(text, size);
+    wu_library_versions(text, size);
     snprintf(text + strlen(text), size - strlen(text), ", SQLite %s", sqlite3_libversion());
-    val_say_confined(text, size);
+    val_describe_confinement(text, size);
 }
 
 /* --- main ------------------------------------------------------------------------------------ */

@@ -25,7 +25,7 @@ enum { COPY_NAME_BYTES = 256 }; /* size of a buffer for a kept file's name */
 /* Copies a file to folder/name, completely or not at all. */
 static tc_status copy_file(const char *from, const char *folder, const char *name, tc_err *err)
 {
-    val_copy copy = { .path = wu_path_in(folder, name, "") };
+    val_copy copy = { .path = wu_join_path(folder, name, "") };
     wu_new_file out = { .file = NULL };
     uint64_t size;
     int in = -1;
@@ -74,27 +74,28 @@ static tc_status copy_refused(const val_delivery *d, char **copy_path, tc_err *e
     if (!S_ISREG(info.st_mode))
         return TC_OK;
     return_if_error(make_copy_name(d, name, err));
-    TC_AUTOFREE char *const folder = wu_path_in(d->folder, REFUSED, "");
-    *copy_path = wu_path_in(REFUSED, name, "");
+    TC_AUTOFREE char *const folder = wu_join_path(d->folder, REFUSED, "");
+    *copy_path = wu_join_path(REFUSED, name, "");
     if (folder == NULL || *copy_path == NULL)
         return tc_no_memory(err, name);
     return_if_error(wu_make_folder(d->folder, err));
     return copy_file(d->result, folder, name, err);
 }
 
-tc_status val_refuse(const val_dataset *ds, const val_delivery *d, const char *kind,
-                     const char *reason, char **copy_path, tc_err *err)
+tc_status val_record_refused(const val_dataset *ds, const val_delivery *d, const char *kind,
+                             const char *reason, char **copy_path, tc_err *err)
 {
     /* The file is copied before the data set is locked. A copy without a row does no harm, and is
      * not made twice. */
     return_if_error(copy_refused(d, copy_path, err));
-    return_if_error(val_begin(ds, err));
-    const tc_status status = val_sql(
-        ds, err,
-        "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
-        "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)",
-        kind, reason, d->name, (long long)d->wu_id, d->result_name, *copy_path, val_now().text);
-    return val_end(ds, status, err);
+    return_if_error(val_begin_transaction(ds, err));
+    const tc_status status =
+        val_sql(ds, err,
+                "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, kept, stored) "
+                "VALUES(%Q, %Q, %Q, %lld, %Q, %Q, %Q)",
+                kind, reason, d->name, (long long)d->wu_id, d->result_name, *copy_path,
+                val_current_time().text);
+    return val_end_transaction(ds, status, err);
 }
 
 /* --- deletion of units ----------------------------------------------------------------------- */
@@ -123,7 +124,7 @@ static tc_status delete_unit(const val_dataset *ds, int64_t unit, const char *wh
         val_sql(ds, err,
                 "INSERT OR IGNORE INTO refused(kind, reason, name, wu_id, result, stored) SELECT "
                 "'forgotten', %Q, name, ifnull(wu_id, 0), result, %Q FROM (%s) WHERE unit = %lld",
-                why, val_now().text, names, (long long)unit));
+                why, val_current_time().text, names, (long long)unit));
 
     return_if_error(delete_rows(ds, unit, err));
     return val_sql(ds, err,
@@ -168,7 +169,7 @@ static tc_status find_unit(const val_dataset *ds, const char *name, int64_t *uni
 /* Deletes the unit's kept file. Called after the unit's row was deleted. */
 static void remove_copy(const char *folder, const char *copy_path)
 {
-    char *const path = copy_path == NULL ? NULL : wu_path_in(folder, copy_path, "");
+    char *const path = copy_path == NULL ? NULL : wu_join_path(folder, copy_path, "");
 
     if (path != NULL)
         (void)unlink(path);
@@ -180,14 +181,14 @@ tc_status val_delete_unit(const val_dataset *ds, const char *name, const char *w
 {
     char *copy_path = NULL;
     int64_t unit = 0;
-    return_if_error(val_begin(ds, err));
+    return_if_error(val_begin_transaction(ds, err));
     sqlite3_str *const list = sqlite3_str_new(NULL);
     tc_status status = find_unit(ds, name, &unit, err);
     if (status == TC_OK && unit != 0)
         status = list_names(ds, unit, list, &copy_path, err);
     if (status == TC_OK && unit != 0)
         status = delete_unit(ds, unit, why, err);
-    status = val_end(ds, status, err);
+    status = val_end_transaction(ds, status, err);
     char *const names = sqlite3_str_finish(list);
     if (status == TC_OK) {
         remove_copy(folder, copy_path);
@@ -211,7 +212,7 @@ tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err
     };
     enum { N = sizeof reasons / sizeof reasons[0] };
     char text[256] = "";
-    return_if_error(val_begin(ds, err));
+    return_if_error(val_begin_transaction(ds, err));
     for (size_t i = 0; i < N; i++)
         if (f->error_mask >> i & 1)
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s",
@@ -223,6 +224,6 @@ tc_status val_record_failure(const val_dataset *ds, const val_failure *f, tc_err
         "VALUES(%lld, %Q, %lld, %lld, %Q, %Q) ON CONFLICT DO UPDATE SET batch = excluded.batch, "
         "error_mask = excluded.error_mask, reasons = excluded.reasons",
         (long long)f->wu_id, f->name, (long long)f->batch, (long long)f->error_mask, text,
-        val_now().text);
-    return val_end(ds, status, err);
+        val_current_time().text);
+    return val_end_transaction(ds, status, err);
 }

@@ -49,7 +49,7 @@ static void put_without_folders(report_writer *r, const char *text)
         wu_page_text(&r->page, slash != NULL && slash[1] != '\0' ? slash + 1 : word);
         text += n;
         if (*text != '\0')
-            wu_page_put(&r->page, " ");
+            wu_page_printf(&r->page, " ");
         text += *text != '\0';
     }
 }
@@ -68,24 +68,24 @@ static tc_status put_query(report_writer *r, unsigned path_columns, const char *
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
     tc_status status = val_sql_prepare(r->ds, &stmt, err, "%s", query);
     return_if_error(status);
-    wu_page_put(page, "<div class=scroll><table><thead><tr>");
+    wu_page_printf(page, "<div class=scroll><table><thead><tr>");
     for (int i = 0; i < sqlite3_column_count(stmt); i++)
-        wu_page_put(page, "<th>%s</th>", sqlite3_column_name(stmt, i));
-    wu_page_put(page, "</tr></thead><tbody>\n");
+        wu_page_printf(page, "<th>%s</th>", sqlite3_column_name(stmt, i));
+    wu_page_printf(page, "</tr></thead><tbody>\n");
     while (val_sql_next(r->ds, stmt, &status, err)) {
-        wu_page_put(page, "<tr>");
+        wu_page_printf(page, "<tr>");
         for (int i = 0; i < sqlite3_column_count(stmt); i++) {
-            wu_page_put(page,
-                        sqlite3_column_type(stmt, i) == SQLITE_INTEGER ? "<td class=n>" : "<td>");
+            wu_page_printf(page, sqlite3_column_type(stmt, i) == SQLITE_INTEGER ? "<td class=n>"
+                                                                                : "<td>");
             if ((path_columns >> i & 1) != 0)
                 put_without_folders(r, column_text(stmt, i));
             else
                 wu_page_text(page, column_text(stmt, i));
-            wu_page_put(page, "</td>");
+            wu_page_printf(page, "</td>");
         }
-        wu_page_put(page, "</tr>\n");
+        wu_page_printf(page, "</tr>\n");
     }
-    wu_page_put(page, "</tbody></table></div>\n");
+    wu_page_printf(page, "</tbody></table></div>\n");
     return status;
 }
 
@@ -110,13 +110,14 @@ static tc_status put_head(report_writer *r, tc_err *err)
         { "refused", "SELECT count(*) FROM refused" },
         { "failed", "SELECT count(*) FROM failed" },
     };
-    wu_page_put(&r->page, "<header><h1>Data set</h1>\n<p class=headline>");
+    wu_page_printf(&r->page, "<header><h1>Data set</h1>\n<p class=headline>");
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         int64_t n = 0;
         return_if_error(get_number(r, counts[i][1], &n, err));
-        wu_page_put(&r->page, "<span><strong>%" PRId64 "</strong> %s</span>", n, counts[i][0]);
+        wu_page_printf(&r->page, "<span><strong>%" PRId64 "</strong> %s</span>", n, counts[i][0]);
     }
-    wu_page_put(&r->page, "</p>\n<p class=note>As of %s</p></header>\n<main>\n", val_now().text);
+    wu_page_printf(&r->page, "</p>\n<p class=note>As of %s</p></header>\n<main>\n",
+                   val_current_time().text);
     return TC_OK;
 }
 
@@ -135,7 +136,7 @@ static tc_status put_days(report_writer *r, tc_err *err)
         "ORDER BY day DESC LIMIT %d) ORDER BY day",
         MAX_DAYS);
     return_if_error(status);
-    wu_page_put(
+    wu_page_printf(
         &r->page,
         "<p class=note>Units a day, on the last %d days with units</p>\n<figure class=curve>"
         "<svg viewBox=\"0 0 %d 100\" preserveAspectRatio=none role=img aria-label=days>",
@@ -143,13 +144,13 @@ static tc_status put_days(report_writer *r, tc_err *err)
     for (int x = 0; val_sql_next(r->ds, stmt, &status, err); x += 10) {
         /* The highest bar has 98 % of the chart's height. */
         const double height = 98.0 * (double)sqlite3_column_int64(stmt, 1) / (double)most;
-        wu_page_put(&r->page, "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>", x,
-                    100 - height, height);
+        wu_page_printf(&r->page, "<rect x=\"%d\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>", x,
+                       100 - height, height);
         wu_page_text(&r->page, column_text(stmt, 0));
-        wu_page_put(&r->page, ": %" PRId64 "</title></rect>",
-                    (int64_t)sqlite3_column_int64(stmt, 1));
+        wu_page_printf(&r->page, ": %" PRId64 "</title></rect>",
+                       (int64_t)sqlite3_column_int64(stmt, 1));
     }
-    wu_page_put(&r->page, "</svg></figure>\n");
+    wu_page_printf(&r->page, "</svg></figure>\n");
     return status;
 }
 
@@ -157,24 +158,24 @@ static tc_status put_days(report_writer *r, tc_err *err)
  * units. */
 static tc_status put_progress(report_writer *r, tc_err *err)
 {
-    wu_page_put(&r->page, "<section>\n<h2>Progress</h2>\n");
+    wu_page_printf(&r->page, "<section>\n<h2>Progress</h2>\n");
     return_if_error(put_query(r, 0,
                               "SELECT analysis, count(*) AS units, sum(n_items) AS items, "
                               "min(stored) AS first, max(stored) AS last "
                               "FROM units GROUP BY analysis ORDER BY analysis",
                               err));
     return_if_error(put_days(r, err));
-    wu_page_put(&r->page,
-                "</section>\n<section>\n<h2>Refused and failed</h2>\n<p class=note>The last %d. "
-                "The files of refused results are kept.</p>\n",
-                MAX_REFUSED);
+    wu_page_printf(&r->page,
+                   "</section>\n<section>\n<h2>Refused and failed</h2>\n<p class=note>The last %d. "
+                   "The files of refused results are kept.</p>\n",
+                   MAX_REFUSED);
     return_if_error(
         put_query(r, 1u << 2, /* column 2, the reason, may contain paths */
                   "SELECT kind, name AS unit, reason, stored FROM refused UNION ALL SELECT "
                   "'failed', name, reasons, stored FROM failed "
                   "ORDER BY stored DESC LIMIT 100",
                   err));
-    wu_page_put(&r->page, "</section>\n");
+    wu_page_printf(&r->page, "</section>\n");
     return TC_OK;
 }
 
@@ -200,7 +201,7 @@ static bool has_histogram(const char *column)
 
 /* Reads all rows, and adds the numbers of each column to its spread. All rows must be read twice:
  * first with `binned` false, for the ranges, then with `binned` true, for the histograms. */
-static tc_status scan_rows(const report_writer *r, sqlite3_stmt *rows, wu_spread *spreads,
+static tc_status scan_rows(const report_writer *r, sqlite3_stmt *rows, wu_histogram *spreads,
                            bool binned, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -209,7 +210,7 @@ static tc_status scan_rows(const report_writer *r, sqlite3_stmt *rows, wu_spread
         for (int i = 0; i < sqlite3_column_count(rows) && i < MAX_COLUMNS; i++)
             if (sqlite3_column_type(rows, i) == SQLITE_INTEGER ||
                 sqlite3_column_type(rows, i) == SQLITE_FLOAT)
-                wu_spread_look(&spreads[i], sqlite3_column_double(rows, i), binned);
+                wu_histogram_add(&spreads[i], sqlite3_column_double(rows, i), binned);
     return status;
 }
 
@@ -218,7 +219,7 @@ static tc_status scan_rows(const report_writer *r, sqlite3_stmt *rows, wu_spread
 static tc_status put_histograms(report_writer *r, const char *table, sqlite3_stmt *rows,
                                 const char *group, tc_err *err)
 {
-    TC_AUTOFREE wu_spread *const spreads = calloc(MAX_COLUMNS, sizeof *spreads);
+    TC_AUTOFREE wu_histogram *const spreads = calloc(MAX_COLUMNS, sizeof *spreads);
     int n_drawn = 0;
     uint64_t n = 0;
     if (spreads == NULL)
@@ -229,23 +230,23 @@ static tc_status put_histograms(report_writer *r, const char *table, sqlite3_stm
     if (n < MIN_ROWS)
         return TC_OK;
     return_if_error(scan_rows(r, rows, spreads, true /* histograms */, err));
-    wu_page_put(&r->page, "<h3>");
+    wu_page_printf(&r->page, "<h3>");
     wu_page_text(&r->page, table);
-    wu_page_put(&r->page, "</h3>\n<p class=note>Of %" PRIu64 " rows%s</p>\n<div class=hists>\n", n,
-                group);
+    wu_page_printf(&r->page, "</h3>\n<p class=note>Of %" PRIu64 " rows%s</p>\n<div class=hists>\n",
+                   n, group);
     for (int i = 0; i < sqlite3_column_count(rows) && i < MAX_COLUMNS && n_drawn < MAX_HISTOGRAMS;
          i++) {
         if (spreads[i].n < 2 || spreads[i].most <= spreads[i].least ||
             !has_histogram(sqlite3_column_name(rows, i)))
             continue;
         n_drawn++;
-        wu_page_put(&r->page, "<figure class=hist><figcaption>");
+        wu_page_printf(&r->page, "<figure class=hist><figcaption>");
         wu_page_text(&r->page, sqlite3_column_name(rows, i));
-        wu_page_put(&r->page, "</figcaption>");
+        wu_page_printf(&r->page, "</figcaption>");
         wu_page_histogram(&r->page, &spreads[i]);
-        wu_page_put(&r->page, "</figure>\n");
+        wu_page_printf(&r->page, "</figure>\n");
     }
-    wu_page_put(&r->page, "</div>\n");
+    wu_page_printf(&r->page, "</div>\n");
     return TC_OK;
 }
 
@@ -286,7 +287,7 @@ static tc_status put_all_histograms(report_writer *r, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *names = NULL;
     tc_status status = val_sql_item_tables(r->ds, &names, err);
-    wu_page_put(&r->page, "<section>\n<h2>Histograms</h2>\n");
+    wu_page_printf(&r->page, "<section>\n<h2>Histograms</h2>\n");
     while (val_sql_next(r->ds, names, &status, err)) {
         char where[300], group[300];
         TC_AUTO(val_sql_close) sqlite3_stmt *rows = NULL;
@@ -296,7 +297,7 @@ static tc_status put_all_histograms(report_writer *r, tc_err *err)
                                         where, MAX_ROWS));
         return_if_error(put_histograms(r, name, rows, group, err));
     }
-    wu_page_put(&r->page, "</section>\n");
+    wu_page_printf(&r->page, "</section>\n");
     return status;
 }
 
@@ -313,8 +314,8 @@ static void colour_label(uint32_t label, uint8_t rgb[3])
 
 /* Draws nx pixels of a row of the array as RGB, from every step-th value. lo, hi: the values of a
  * map that become black and white. */
-static void draw_row(const wu_declared *d, const void *row, uint32_t nx, uint32_t step, double lo,
-                     double hi, uint8_t *out)
+static void draw_row(const wu_declaration *d, const void *row, uint32_t nx, uint32_t step,
+                     double lo, double hi, uint8_t *out)
 {
     for (uint32_t x = 0; x < nx; x++) {
         const size_t index = (size_t)x * step;
@@ -332,10 +333,10 @@ static void draw_row(const wu_declared *d, const void *row, uint32_t nx, uint32_
 }
 
 /* Writes an array as a small picture; if it is a stack, its middle slice. */
-static tc_status put_picture(report_writer *r, const wu_result_file *file, const wu_declared *d,
+static tc_status put_picture(report_writer *r, const wu_result_file *file, const wu_declaration *d,
                              size_t index, tc_err *err)
 {
-    const wu_array_info *const info = wu_npz_info(file->npz, index);
+    const wu_array_info *const info = wu_npz_array_info(file->npz, index);
     const uint32_t nx = (uint32_t)info->shape[info->ndim - 1],
                    ny = (uint32_t)info->shape[info->ndim - 2];
     const uint64_t slice = info->ndim == 3 ? info->shape[0] / 2 : 0;
@@ -346,7 +347,7 @@ static tc_status put_picture(report_writer *r, const wu_result_file *file, const
     TC_AUTOFREE char *data = NULL;
     double lo = INFINITY, hi = -INFINITY;
     return_if_error(out == NULL ? tc_no_memory(err, file->path)
-                                : wu_npz_load(file->npz, index, (void **)&data, err));
+                                : wu_npz_load_array(file->npz, index, (void **)&data, err));
     const char *const first = data == NULL ? NULL : data + slice * ny * row_bytes;
     for (size_t i = 0; d->role == WU_MAP && i < (size_t)nx * ny; i++) {
         const double value = (double)((const float *)(const void *)first)[i];
@@ -356,12 +357,12 @@ static tc_status put_picture(report_writer *r, const wu_result_file *file, const
     for (uint32_t y = 0; y < sy; y++)
         draw_row(d, first + (size_t)y * step * row_bytes, sx, step, lo, hi,
                  out + (size_t)y * sx * 3);
-    wu_page_put(&r->page,
-                "<figure class=thumb><svg viewBox=\"0 0 %u %u\"><image width=\"%u\" "
-                "height=\"%u\" href=\"",
-                sx, sy, sx, sy);
+    wu_page_printf(&r->page,
+                   "<figure class=thumb><svg viewBox=\"0 0 %u %u\"><image width=\"%u\" "
+                   "height=\"%u\" href=\"",
+                   sx, sy, sx, sy);
     return_if_error(wu_page_picture(&r->page, file->path, sx, sy, 3, out, err));
-    wu_page_put(&r->page, "\"/></svg></figure>");
+    wu_page_printf(&r->page, "\"/></svg></figure>");
     return TC_OK;
 }
 
@@ -373,19 +374,19 @@ static tc_status put_item_picture(report_writer *r, const char *file_name, const
     enum { MOST_BYTES = 1 << 28 }; /* larger arrays are not drawn */
     wu_result_file file = { 0 };
     tc_status status = TC_OK;
-    char *const path = wu_path_in(r->store, file_name, "");
+    char *const path = wu_join_path(r->store, file_name, "");
     if (path == NULL)
         return tc_no_memory(err, file_name);
     /* A name with a folder in it would lead out of the store. */
-    const bool good = os_last_part(file_name) == file_name &&
+    const bool good = os_base_name(file_name) == file_name &&
                       wu_result_file_open(path, NULL, &file, NULL) == TC_OK;
     for (size_t i = 0; good && status == TC_OK && i < file.n_declared; i++) {
         size_t index;
         int ok = 1;
         if (!wu_is_picture(file.declared[i].role) ||
-            wu_find_declared(&file, &file.declared[i], item, &index, NULL) != TC_OK)
+            wu_find_declared_array(&file, &file.declared[i], item, &index, NULL) != TC_OK)
             continue;
-        if (wu_array_bytes(wu_npz_info(file.npz, index), &ok) <= MOST_BYTES && ok)
+        if (wu_array_bytes(wu_npz_array_info(file.npz, index), &ok) <= MOST_BYTES && ok)
             status = put_picture(r, &file, &file.declared[i], index, err);
         break;
     }
@@ -404,22 +405,22 @@ static tc_status put_newest(report_writer *r, tc_err *err)
                                        "items JOIN units ON units.id = items.unit "
                                        "ORDER BY items.id DESC LIMIT %d",
                                        MAX_ITEMS);
-    wu_page_put(page, "<section>\n<h2>Newest items</h2>\n<div class=thumbs>\n");
+    wu_page_printf(page, "<section>\n<h2>Newest items</h2>\n<div class=thumbs>\n");
     while (val_sql_next(r->ds, stmt, &status, err)) {
-        wu_page_put(page, "<div>");
+        wu_page_printf(page, "<div>");
         if (sqlite3_column_type(stmt, 4) == SQLITE_TEXT)
             status = put_item_picture(r, column_text(stmt, 4), column_text(stmt, 0), err);
-        wu_page_put(page, "<p>");
+        wu_page_printf(page, "<p>");
         wu_page_text(page, column_text(stmt, 0));
-        wu_page_put(page, "</p><p class=note>");
+        wu_page_printf(page, "</p><p class=note>");
         wu_page_text(page, column_text(stmt, 2));
-        wu_page_put(page, ", ");
+        wu_page_printf(page, ", ");
         put_without_folders(r, column_text(stmt, 1));
-        wu_page_put(page, ", ");
+        wu_page_printf(page, ", ");
         wu_page_text(page, column_text(stmt, 3));
-        wu_page_put(page, "</p></div>\n");
+        wu_page_printf(page, "</p></div>\n");
     }
-    wu_page_put(page, "</div>\n</section>\n");
+    wu_page_printf(page, "</div>\n</section>\n");
     return status;
 }
 
@@ -431,7 +432,7 @@ static tc_status put_page(report_writer *r, tc_err *err)
     return_if_error(put_progress(r, err));
     return_if_error(put_newest(r, err));
     return_if_error(put_all_histograms(r, err));
-    wu_page_put(&r->page, "</main>\n");
+    wu_page_printf(&r->page, "</main>\n");
     return TC_OK;
 }
 

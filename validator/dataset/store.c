@@ -82,8 +82,8 @@ static tc_status describe_arrays(unit *u, tc_err *err)
     u->arrays = json_object();
     if (block == NULL || u->arrays == NULL)
         return tc_no_memory(err, u->d->result);
-    for (size_t i = 0; i < wu_npz_count(u->file.npz); i++) {
-        const wu_array_info *const info = wu_npz_info(u->file.npz, i);
+    for (size_t i = 0; i < wu_npz_array_count(u->file.npz); i++) {
+        const wu_array_info *const info = wu_npz_array_info(u->file.npz, i);
         digest d;
 
         return_if_error(digest_of_array(u, i, block, &d, err));
@@ -218,8 +218,8 @@ static tc_status add_alias(const val_dataset *ds, const unit *u, int64_t id, tc_
                    "INSERT OR IGNORE INTO aliases(unit, name, wu_id, result, stored) SELECT id, "
                    "%Q, %lld, %Q, %Q "
                    "FROM units WHERE id = %lld AND name != %Q",
-                   d->name, (long long)d->wu_id, d->result_name, val_now().text, (long long)id,
-                   d->name);
+                   d->name, (long long)d->wu_id, d->result_name, val_current_time().text,
+                   (long long)id, d->name);
 }
 
 /* --- a new unit ------------------------------------------------------------------------------ */
@@ -245,12 +245,12 @@ static tc_status copy_pictures(unit *u, tc_err *err)
 {
     bool needs_copy = false;
 
-    for (size_t i = 0; i < wu_npz_count(u->file.npz); i++)
+    for (size_t i = 0; i < wu_npz_array_count(u->file.npz); i++)
         needs_copy = needs_copy || !u->tables.used[i];
     if (!needs_copy)
         return TC_OK;
     snprintf(u->copy_name, sizeof u->copy_name, "%s-%.16s.npz", u->workunit, u->sha256);
-    TC_AUTOFREE char *const path = wu_path_in(u->d->folder, u->copy_name, "");
+    TC_AUTOFREE char *const path = wu_join_path(u->d->folder, u->copy_name, "");
     if (path == NULL)
         return tc_no_memory(err, u->copy_name);
     return_if_error(wu_make_folder(u->d->folder, err));
@@ -277,7 +277,7 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
         "nullif(%lld, 0), %Q, %Q, ?1, %lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, %Q)",
         u->workunit, u->sha256, u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name,
         u->analysis, (long long)u->file.n_items, u->checked, u->copy_name,
-        "texcell-assimilate " VERSION, val_now().text, u->sha256));
+        "texcell-assimilate " VERSION, val_current_time().text, u->sha256));
     sqlite3_bind_text(insert, 1, u->parameters, -1, SQLITE_STATIC);
     sqlite3_bind_text(insert, 2, arrays, -1, SQLITE_STATIC);
     return_if_error(val_sql_run(ds, insert, err));
@@ -328,7 +328,7 @@ tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *st
     return_if_error(check_result(&u, err));
     return_if_error(read_unit(&u, err));
     return_if_error(copy_pictures(&u, err));
-    return_if_error(val_begin(ds, err));
+    return_if_error(val_begin_transaction(ds, err));
     tc_status status = find_stored_unit(ds, &u, &stored_id, err);
     if (status == TC_OK)
         status = stored_id != 0 ? add_alias(ds, &u, stored_id, err) : insert_new(ds, &u, err);
@@ -337,5 +337,5 @@ tc_status val_store(const val_dataset *ds, const val_delivery *d, val_stored *st
         status = val_sql(ds, err, "DELETE FROM failed WHERE wu_id = %lld AND name = %Q",
                          (long long)d->wu_id, d->name);
     *stored = stored_id != 0 ? VAL_STORED_BEFORE : VAL_STORED;
-    return val_end(ds, status, err);
+    return val_end_transaction(ds, status, err);
 }

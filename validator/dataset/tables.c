@@ -20,13 +20,13 @@
 typedef struct target {
     const val_dataset *ds;
     const wu_table *table;
-    const wu_declared *cut; /* declaration of the array, if the table is cut; else NULL */
-    unsigned n_numbers;     /* number of axes that become keys */
-    char *name;             /* the analysis and the table, joined by "_"; name, keys
-                               and key_types are from sqlite3_malloc */
-    char *keys;             /* the primary key: "levels, distance, item" */
-    char *key_types;        /* "levels INTEGER NOT NULL, ..." */
-    size_t n_columns;       /* columns of a row, without the keys */
+    const wu_declaration *cut; /* declaration of the array, if the table is cut; else NULL */
+    unsigned n_numbers;        /* number of axes that become keys */
+    char *name;                /* the analysis and the table, joined by "_"; name, keys
+                                  and key_types are from sqlite3_malloc */
+    char *keys;                /* the primary key: "levels, distance, item" */
+    char *key_types;           /* "levels INTEGER NOT NULL, ..." */
+    size_t n_columns;          /* columns of a row, without the keys */
     sqlite3_stmt *insert;
 } target;
 
@@ -35,10 +35,10 @@ typedef struct target {
 unsigned val_cut_axes(const wu_table *table)
 {
     assert(table->n_arrays > 0);
-    const wu_declared *const d = table->arrays[0].declared;
+    const wu_declaration *const d = table->arrays[0].declared;
     unsigned numbers = 0;
 
-    if (table->has_item || table->n_arrays != 1)
+    if (table->has_item_array || table->n_arrays != 1)
         return 0;
     while (numbers < d->n_axes && d->axes[numbers].numbers != NULL)
         numbers++;
@@ -56,7 +56,7 @@ unsigned val_cut_axes(const wu_table *table)
 static void column_title(const target *t, size_t i, char out[WU_TITLE_MAX])
 {
     if (t->cut != NULL)
-        wu_title(t->cut, i, t->n_numbers, out);
+        wu_declaration_title(t->cut, i, t->n_numbers, out);
     else
         wu_column_title(t->table, i, out);
 }
@@ -76,7 +76,7 @@ static char *key_list(const target *t, const char *type)
     for (unsigned i = 0; i < t->n_numbers; i++)
         sqlite3_str_appendf(text, "\"%w\"%s, ", t->cut->axes[i].name, type);
     sqlite3_str_appendf(text, "item%s", type);
-    if (t->table->has_item)
+    if (t->table->has_item_array)
         sqlite3_str_appendf(text, ", n%s", type);
     return sqlite3_str_finish(text);
 }
@@ -120,7 +120,7 @@ static tc_status create_table(const target *t, tc_err *err)
     sqlite3_str_appendf(sql, ", PRIMARY KEY(%s)) WITHOUT ROWID", t->keys);
     if (t->cut != NULL)
         sqlite3_str_appendf(sql, "; CREATE INDEX \"%w_by_item\" ON \"%w\"(item)", t->name, t->name);
-    return val_sql_built(t->ds, sql, err);
+    return val_sql_execute_built(t->ds, sql, err);
 }
 
 /* Creates the table, or adds the columns that it lacks (points of a stack have more coordinates
@@ -155,7 +155,7 @@ static tc_status prepare_table(const target *t, bool *changed, tc_err *err)
 }
 
 /* Prepares the statement that inserts a row: parameters are the keys, the item, the number of the
- * row within the item if the table has_item, and the columns. */
+ * row within the item if the table has_item_array, and the columns. */
 static tc_status prepare_insert(target *t, tc_err *err)
 {
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
@@ -167,7 +167,7 @@ static tc_status prepare_insert(target *t, tc_err *err)
         sqlite3_str_appendf(sql, ", \"%w\"", title);
     }
     sqlite3_str_appendall(sql, ") VALUES(?");
-    for (size_t i = t->n_numbers + t->table->has_item + t->n_columns; i > 0; i--)
+    for (size_t i = t->n_numbers + t->table->has_item_array + t->n_columns; i > 0; i--)
         sqlite3_str_appendall(sql, ",?");
     sqlite3_str_appendall(sql, ")");
     return val_sql_query(t->ds, sql, &t->insert, err);
@@ -235,7 +235,7 @@ static tc_status insert_row(const target *t, wu_cursor *cursor, int64_t item, in
 
         bind_numbers(t, t->insert, first / t->n_columns);
         sqlite3_bind_int64(t->insert, index++, item);
-        if (t->table->has_item)
+        if (t->table->has_item_array)
             sqlite3_bind_int64(t->insert, index++, n);
         for (size_t i = first; i < first + t->n_columns; i++) {
             const wu_array_info *info;

@@ -14,8 +14,8 @@ typedef struct result_reader {
     const char *path;
     wu_result_file file;
     const json_t *json;
-    const wu_declared *picture; /* the first picture that is declared, or NULL */
-    bool stacks;                /* the items are stacks: one of the arrays has a coordinate z */
+    const wu_declaration *picture; /* the first picture that is declared, or NULL */
+    bool stacks;                   /* the items are stacks: one of the arrays has a coordinate z */
 } result_reader;
 
 static tc_status bad_key(const result_reader *in, const char *key, tc_err *err)
@@ -47,7 +47,7 @@ static tc_status read_identity(const result_reader *in, wu_job *job, tc_err *err
 static void find_picture_and_stacks(result_reader *in)
 {
     for (size_t i = 0; i < in->file.n_declared; i++) {
-        const wu_declared *const d = &in->file.declared[i];
+        const wu_declaration *const d = &in->file.declared[i];
 
         if (in->picture == NULL && wu_is_picture(d->role))
             in->picture = d;
@@ -87,8 +87,8 @@ static void make_item(const result_reader *in, wu_item *item, size_t number)
                        .channels = 1,
                        .spacing = { 1, 1, 1 } };
     if (in->picture != NULL &&
-        wu_find_declared(&in->file, in->picture, item->name, &index, NULL) == TC_OK) {
-        const wu_array_info *const info = wu_npz_info(in->file.npz, index);
+        wu_find_declared_array(&in->file, in->picture, item->name, &index, NULL) == TC_OK) {
+        const wu_array_info *const info = wu_npz_array_info(in->file.npz, index);
 
         item->is_stack = info->ndim == 3;
         item->ny = (uint32_t)info->shape[info->ndim - 2];
@@ -141,7 +141,7 @@ static tc_status read_unit(const result_reader *in, an_unit *out, tc_err *err)
     const json_t *const parameters = json_object_get(in->json, "parameters");
     char where[TC_ERR_MAX];
     return_if_error(read_identity(in, out->job, err));
-    out->analysis = analysis == NULL ? NULL : an_find(analysis);
+    out->analysis = analysis == NULL ? NULL : an_find_analysis(analysis);
     if (out->analysis == NULL)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: %s: \"analysis\" names an analysis that this version does not have",
@@ -152,7 +152,7 @@ static tc_status read_unit(const result_reader *in, an_unit *out, tc_err *err)
     if (out->job->analysis == NULL)
         return tc_no_memory(err, in->path);
     snprintf(where, sizeof where, "%.600s: " WU_RESULT_JSON ": parameters", in->path);
-    return_if_error(an_parse(out->analysis, parameters, where, &out->params, err));
+    return_if_error(an_parse_params(out->analysis, parameters, where, &out->params, err));
     return read_items(in, out->job, err);
 }
 

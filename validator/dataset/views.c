@@ -17,7 +17,7 @@ enum {
 typedef struct cut_table {
     const val_dataset *ds;
     const char *analysis;
-    const wu_declared *declared; /* the first n_keys axes are keys, the others words */
+    const wu_declaration *declared; /* the first n_keys axes are keys, the others words */
     unsigned n_keys;
     char *name;            /* the analysis and the table, joined by "_" (sqlite3_malloc) */
     char *base;            /* the beginning of the views' names (sqlite3_malloc) */
@@ -43,7 +43,7 @@ static tc_status drop_views(const cut_table *t, tc_err *err)
     while (val_sql_next(t->ds, names, &status, err))
         sqlite3_str_appendf(sql, "DROP VIEW \"%w\";", sqlite3_column_text(names, 0));
     if (status == TC_OK && sqlite3_str_length(sql) > 0)
-        return val_sql_built(t->ds, sql, err);
+        return val_sql_execute_built(t->ds, sql, err);
     sqlite3_free(sqlite3_str_finish(sql));
     return status;
 }
@@ -58,7 +58,7 @@ static tc_status prepare_columns(const cut_table *t, sqlite3_stmt **out, tc_err 
 
 /* Splits the name at its last n - 1 underscores, as only the first word may contain underscores
  * (val_cut_axes). */
-void val_split(char *name, unsigned n, const char *part[WU_MAX_AXES])
+void val_split_column_name(char *name, unsigned n, const char *part[WU_MAX_AXES])
 {
     assert(n > 0 && n <= WU_MAX_AXES);
     for (unsigned i = n; i-- > 1;) {
@@ -79,7 +79,7 @@ static void add_select(const cut_table *t, const char *column, sqlite3_str *sql)
     char copy[WU_TITLE_MAX];
 
     snprintf(copy, sizeof copy, "%s", column);
-    val_split(copy, n_words, part);
+    val_split_column_name(copy, n_words, part);
     sqlite3_str_appendall(sql, "SELECT item");
     for (unsigned i = 0; i < t->n_keys; i++)
         sqlite3_str_appendf(sql, ", \"%w\"", t->declared->axes[i].name);
@@ -104,7 +104,7 @@ static tc_status make_long(const cut_table *t, tc_err *err)
         add_select(t, (const char *)sqlite3_column_text(columns, 0), sql);
     }
     if (status == TC_OK)
-        return val_sql_built(t->ds, sql, err);
+        return val_sql_execute_built(t->ds, sql, err);
     sqlite3_free(sqlite3_str_finish(sql));
     return status;
 }
@@ -188,7 +188,7 @@ static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
         status = tc_no_memory(err, "a view");
     sqlite3_free(text);
     if (status == TC_OK)
-        return val_sql_built(t->ds, sql, err);
+        return val_sql_execute_built(t->ds, sql, err);
     sqlite3_free(sqlite3_str_finish(sql));
     return status;
 }

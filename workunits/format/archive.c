@@ -52,7 +52,7 @@ enum {
 /* A reader of members. A deflated member is decompressed by z. */
 struct wu_unzip {
     const wu_archive *archive;
-    const tc_poll *poll; /* tc_ask is called with it before every read */
+    const tc_poll *poll; /* tc_call_poll is called with it before every read */
     z_stream z;
     bool in_member;      /* a member is being read: the following fields are about this member */
     size_t index;        /* index of the member */
@@ -96,7 +96,7 @@ static tc_status add_to_digests(const wu_archive *a, uint64_t from, uint64_t to,
             *crc = tc_crc32(*crc, buf, n);
         if (status == TC_OK && sha256 != NULL)
             tc_sha256_add(sha256, buf, n);
-        status = status == TC_OK ? tc_ask(a->poll, err) : status;
+        status = status == TC_OK ? tc_call_poll(a->poll, err) : status;
     }
     free(buf);
     return status;
@@ -483,7 +483,7 @@ static tc_status list_members(wu_archive *a, uint64_t max_members, tc_err *err)
     a->is_plain = a->has_plain_fields = true;
     l.at = l.d.begin;
     while (status == TC_OK && l.at < l.d.end && l.d.count <= max_members && a->n <= max_members)
-        status = tc_ask(a->poll, err) == TC_OK ? add_member(&l, err) : TC_TRY_LATER;
+        status = tc_call_poll(a->poll, err) == TC_OK ? add_member(&l, err) : TC_TRY_LATER;
     if (status == TC_OK && (l.d.count > max_members || a->n > max_members))
         return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path,
                        (unsigned long long)max_members);
@@ -496,7 +496,7 @@ static tc_status list_members(wu_archive *a, uint64_t max_members, tc_err *err)
     return status;
 }
 
-const char *wu_archive_untidy(const wu_archive *a)
+const char *wu_archive_form_fault(const wu_archive *a)
 {
     if (!a->is_plain)
         return "holds more than its members: comments, extra fields or bytes between them, or "
@@ -768,7 +768,7 @@ tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err
     *n_read = 0;
     if (!z->in_member || n == 0)
         return TC_OK;
-    tc_status status = tc_ask(z->poll, err);
+    tc_status status = tc_call_poll(z->poll, err);
     const wu_member *const m = &z->archive->members[z->index];
     const uint64_t left = m->size - z->n_returned;
     size_t part = n < largest ? n : largest, got = 0;

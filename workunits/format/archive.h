@@ -64,7 +64,7 @@ typedef struct wu_archive {
     size_t n;
     wu_member *members;      /* in the order of the archive's list */
     wu_member_name *by_name; /* sorted by name */
-    const tc_poll *poll;     /* tc_ask is called with it while the file is read; may be NULL */
+    const tc_poll *poll; /* tc_call_poll is called with it while the file is read; may be NULL */
 } wu_archive;
 
 /* Lists and checks the archive at path without decompressing its members. TC_BAD_INPUT: it is not
@@ -81,7 +81,7 @@ long wu_archive_find(const wu_archive *archive, const char *name);
  * NULL if it does not differ. The file must have nothing besides the members (no comments, extra
  * fields or gaps), and a member's header and its entry in the list must be the same. Time stamps
  * and compression are not compared. */
-const char *wu_archive_untidy(const wu_archive *archive);
+const char *wu_archive_form_fault(const wu_archive *archive);
 /* Computes the CRC-32 of the whole file. Does not read stored members, but uses their CRC-32 in the
  * list: so the result is right only if all members are also read to their ends, before or
  * afterwards, which checks these CRCs. TC_BAD_INPUT: the file has become shorter. */
@@ -95,8 +95,8 @@ typedef struct wu_unzip wu_unzip;
 
 /* Makes a reader of members, *out, to be closed by wu_unzip_close; the archive and the poll must
  * outlive it. Several threads may read the same archive, each with a wu_unzip of its own. poll:
- * tc_ask is called with it before each read; may be NULL. TC_BAD_INPUT: the size of the file has
- * changed since wu_archive_read. */
+ * tc_call_poll is called with it before each read; may be NULL. TC_BAD_INPUT: the size of the file
+ * has changed since wu_archive_read. */
 tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip **out,
                         tc_err *err);
 /* Begins reading a member. The previous one need not have been read to its end. */

@@ -9,7 +9,7 @@
 #include "app/base/os.h"
 #include "app/base/text.h"
 
-char *wu_path_in(const char *folder, const char *name, const char *end)
+char *wu_join_path(const char *folder, const char *name, const char *end)
 {
     const size_t room = strlen(folder) + strlen(name) + strlen(end) + 2;
     char *path = malloc(room);
@@ -45,7 +45,7 @@ tc_status wu_make_folder(const char *folder, tc_err *err)
 
 tc_status wu_csv_open(const char *folder, const char *name, wu_csv *csv, tc_err *err)
 {
-    char *const path = wu_path_in(folder, name, ".csv");
+    char *const path = wu_join_path(folder, name, ".csv");
     *csv = (wu_csv){ .line_begun = false };
     const tc_status status =
         path == NULL ? tc_no_memory(err, name) : wu_new_file_open(path, &csv->out, err);
@@ -104,7 +104,7 @@ static void put_text(FILE *out, const char *text)
     }
 }
 
-void wu_csv_put(wu_csv *csv, const char *text)
+void wu_csv_put_cell(wu_csv *csv, const char *text)
 {
     assert(csv->out.file != NULL);
     const bool quoted = text[strcspn(text, ",;|\t\"\r\n")] != '\0';
@@ -123,7 +123,7 @@ void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data)
     text[0] = ',';
     wu_value_text(info, data, text + 1);
     if (info->dtype == WU_STR) {
-        wu_csv_put(csv, text + 1);
+        wu_csv_put_cell(csv, text + 1);
         return;
     }
     fputs(text + !csv->line_begun, csv->out.file);

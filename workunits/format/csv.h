@@ -21,7 +21,7 @@ typedef struct wu_csv {
 tc_status wu_csv_open(const char *folder, const char *name, wu_csv *out, tc_err *err);
 /* Writes the next cell of the line. An apostrophe is put before text that a spreadsheet program
  * would treat as a formula. */
-void wu_csv_put(wu_csv *csv, const char *text);
+void wu_csv_put_cell(wu_csv *csv, const char *text);
 /* Writes the next cell: an element of an array. Numbers get no apostrophe. */
 void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data);
 /* Ends the line. TC_IO: writing has failed, as on a full disk, so that the export can end early. */
@@ -34,6 +34,6 @@ tc_status wu_csv_close(wu_csv *csv, tc_status status, tc_err *err);
 tc_status wu_make_folder(const char *folder, tc_err *err);
 /* Returns the path "folder/name" followed by `end`, to be freed by the caller, or NULL if there is
  * no memory. */
-char *wu_path_in(const char *folder, const char *name, const char *end);
+char *wu_join_path(const char *folder, const char *name, const char *end);
 
 #endif

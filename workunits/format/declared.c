@@ -26,7 +26,7 @@ static const char *axis_fault(const wu_axis *axis)
     return NULL;
 }
 
-const char *wu_declared_fault(const wu_declared *d, char *text, size_t size)
+const char *wu_declaration_fault(const wu_declaration *d, char *text, size_t size)
 {
     const char *fault = NULL;
     unsigned i = 0;
@@ -50,15 +50,15 @@ bool wu_is_picture(wu_role role)
     return role == WU_LABELS || role == WU_MASK || role == WU_MAP;
 }
 
-bool wu_is_own(const wu_declared *d)
+bool wu_is_per_item(const wu_declaration *d)
 {
     return wu_is_picture(d->role) || (d->role == WU_PROOF && strstr(d->name, mark) != NULL);
 }
 
-void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t size)
+void wu_declaration_name(const wu_declaration *d, const char *item, char *out, size_t size)
 {
     assert(size > 0);
-    const char *const at = wu_is_own(d) ? strstr(d->name, mark) : NULL;
+    const char *const at = wu_is_per_item(d) ? strstr(d->name, mark) : NULL;
     if (at == NULL) {
         const size_t length = strlen(d->name), n = length < size ? length : size - 1;
 
@@ -69,7 +69,7 @@ void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t 
     }
 }
 
-uint64_t wu_declared_elements(const wu_declared *d)
+uint64_t wu_declaration_elements(const wu_declaration *d)
 {
     uint64_t n = 1;
     for (unsigned i = 0; i < d->n_axes; i++)
@@ -77,9 +77,10 @@ uint64_t wu_declared_elements(const wu_declared *d)
     return n;
 }
 
-void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU_TITLE_MAX])
+void wu_declaration_title(const wu_declaration *d, uint64_t element, unsigned from,
+                          char out[WU_TITLE_MAX])
 {
-    assert(from <= d->n_axes && element < wu_declared_elements(d));
+    assert(from <= d->n_axes && element < wu_declaration_elements(d));
     uint64_t at[WU_MAX_AXES] = { 0 };
     for (unsigned i = d->n_axes; i-- > 0; element /= d->axes[i].n)
         at[i] = element % d->axes[i].n;
@@ -127,7 +128,7 @@ static json_t *axis_json(const wu_axis *axis)
     return NULL;
 }
 
-json_t *wu_declared_json(const wu_declared *d)
+json_t *wu_declaration_json(const wu_declaration *d)
 {
     json_t *const json =
         json_pack("{s:s, s:s, s:s*, s:s*, s:s*}", "array", d->name, "role", role_names[d->role],
@@ -239,7 +240,7 @@ static const char *read_axis(const json_t *json, wu_axis *out)
     return NULL;
 }
 
-static const char *read_axes(const json_t *list, wu_declared *out)
+static const char *read_axes(const json_t *list, wu_declaration *out)
 {
     const size_t n = json_array_size(list);
     const char *fault = NULL;
@@ -265,27 +266,28 @@ static bool is_own_array_name(const char *name)
 }
 
 /* Checks that the declaration's keys are allowed for its role. */
-static const char *check_role(const wu_declared *d)
+static const char *check_role(const wu_declaration *d)
 {
-    const bool per_item = wu_is_own(d), picture = wu_is_picture(d->role),
+    const bool per_item = wu_is_per_item(d), picture = wu_is_picture(d->role),
                columns = d->n_axes == 1 && d->axes[0].words != NULL;
     if (per_item ? !is_own_array_name(d->name) : !consists_of(d->name, word, MAX_WORD))
         return "array";
     if (!consists_of(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
         return "title";
-    if ((d->role == WU_ITEM || d->role == WU_KEY || d->role == WU_PLACE || d->role == WU_TITLES) &&
+    if ((d->role == WU_ITEM || d->role == WU_KEY || d->role == WU_POSITION ||
+         d->role == WU_TITLES) &&
         d->table == NULL)
         return "table";
-    if (d->role == WU_PLACE || d->role == WU_KEYS
+    if (d->role == WU_POSITION || d->role == WU_KEYS
             ? !columns
             : (per_item || (d->role != WU_VALUE && d->role != WU_PROOF)) && d->n_axes > 0)
         return "axes";
-    if (d->role == WU_PLACE && d->axes[0].n != 2 && d->axes[0].n != 3)
+    if (d->role == WU_POSITION && d->axes[0].n != 2 && d->axes[0].n != 3)
         return "axes";
     return NULL;
 }
 
-static const char *read_declared(const json_t *json, wu_declared *out)
+static const char *read_declared(const json_t *json, wu_declaration *out)
 {
     const json_t *const axes = json_object_get(json, "axes");
     size_t known = axes != NULL, role = 0;
@@ -307,15 +309,15 @@ static const char *read_declared(const json_t *json, wu_declared *out)
     return fault != NULL ? fault : check_role(out);
 }
 
-tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **out, size_t *n,
-                           tc_err *err)
+tc_status wu_declarations_read(const json_t *list, const char *where, wu_declaration **out,
+                               size_t *n, tc_err *err)
 {
     *n = 0;
     *out = NULL;
     if (!json_is_array(list) || json_array_size(list) > MAX_ARRAYS)
         return tc_fail(err, TC_BAD_INPUT, "%.600s: \"arrays\" must be a list of at most %d", where,
                        MAX_ARRAYS);
-    wu_declared *const all = calloc(json_array_size(list) + 1, sizeof *all);
+    wu_declaration *const all = calloc(json_array_size(list) + 1, sizeof *all);
     const char *fault = all == NULL ? no_memory : NULL;
     while (fault == NULL && *n < json_array_size(list)) {
         fault = read_declared(json_array_get(list, *n), &all[*n]);
@@ -330,7 +332,7 @@ tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **
     return TC_OK;
 }
 
-void wu_declared_free(wu_declared *list, size_t n)
+void wu_declarations_free(wu_declaration *list, size_t n)
 {
     for (size_t i = 0; list != NULL && i < n; i++)
         for (unsigned k = 0; k < list[i].n_axes; k++) {

@@ -23,7 +23,7 @@ typedef enum wu_role {
     WU_ITEM,  /* the index of each row's item; declared before the table's other arrays. In a table
                  without it row i is of item i */
     WU_KEY, /* the number of each row within its item: its label, if there is a WU_LABELS picture */
-    WU_PLACE,  /* the row's position in the picture: y, x or z, y, x in pixels */
+    WU_POSITION, /* the row's position in the picture: y, x or z, y, x in pixels */
     WU_LABELS, /* a picture (int32): for each pixel the WU_KEY of its row of the table; 0: no row */
     WU_MASK,   /* a picture (uint8): 0 outside, 1 inside */
     WU_MAP,    /* a picture (float32): a value for each pixel; NaN: no value */
@@ -49,7 +49,7 @@ typedef struct wu_axis {
 } wu_axis;
 
 /* The declaration of an array. */
-typedef struct wu_declared {
+typedef struct wu_declaration {
     const char *name; /* the array's name; in names of pictures {item} stands for the item's name */
     wu_dtype dtype;
     wu_role role;
@@ -60,11 +60,11 @@ typedef struct wu_declared {
     unsigned n_axes;
     wu_axis axes[WU_MAX_AXES];
     /* The array's shape and type in the file: */
-    bool deep; /* each declared axis is an axis of the array; false: all declared axes together are
-                  the array's second axis, the last one changing fastest */
-    uint32_t width; /* for WU_STR: characters of an element */
-    uint64_t rows;  /* number of rows of an array of the whole result; 0: another array */
-} wu_declared;
+    bool separate_axes; /* each declared axis is an axis of the array; false: all declared axes
+                  together are the array's second axis, the last one changing fastest */
+    uint32_t width;     /* for WU_STR: characters of an element */
+    uint64_t rows;      /* number of rows of an array of the whole result; 0: another array */
+} wu_declaration;
 
 /* The name of an array of the whole result that has no declaration. */
 #define WU_ITEM_SPACING "item_spacing"
@@ -72,36 +72,37 @@ typedef struct wu_declared {
 /* Checks a declaration that a program makes: each axis must have entries and either words, or
  * numbers with a prefix, or an array. Returns what is wrong, with the array's name (`text` or a
  * constant), or NULL if the declaration is valid. */
-const char *wu_declared_fault(const wu_declared *d, char *text, size_t size);
+const char *wu_declaration_fault(const wu_declaration *d, char *text, size_t size);
 
 /* Whether arrays of this role are pictures. */
 bool wu_is_picture(wu_role role);
 /* Whether each item has an array of its own, with an element for each pixel: a picture, or a
  * WU_PROOF with {item} in its name. */
-bool wu_is_own(const wu_declared *d);
-/* Writes the array's name, with {item} replaced by the item's name if wu_is_own, cut after size - 1
- * bytes. */
-void wu_declared_name(const wu_declared *d, const char *item, char *out, size_t size);
+bool wu_is_per_item(const wu_declaration *d);
+/* Writes the array's name, with {item} replaced by the item's name if wu_is_per_item, cut after
+ * size - 1 bytes. */
+void wu_declaration_name(const wu_declaration *d, const char *item, char *out, size_t size);
 /* The elements in a row of the array, each of which is a column of the table. */
-uint64_t wu_declared_elements(const wu_declared *d);
+uint64_t wu_declaration_elements(const wu_declaration *d);
 
 enum { WU_TITLE_MAX = 512 }; /* bytes for a title, with the final NUL */
 /* Writes the title of a column, such as "bbox_y0" or "t_L64_d03_contrast": the declared title if
  * `from` is 0, then the element's entries along axes `from` to n_axes - 1, joined by '_'. */
-void wu_title(const wu_declared *d, uint64_t element, unsigned from, char out[WU_TITLE_MAX]);
+void wu_declaration_title(const wu_declaration *d, uint64_t element, unsigned from,
+                          char out[WU_TITLE_MAX]);
 
 /* --- as JSON --------------------------------------------------------------------------------- */
 
 /* The entry for the declaration in result.json's "arrays". The caller owns the reference; NULL if
  * there is no memory. */
-json_t *wu_declared_json(const wu_declared *d);
+json_t *wu_declaration_json(const wu_declaration *d);
 
 /* Reads the declarations from an untrusted "arrays": names must consist of a-z, 0-9 and _, and all
  * numbers and lengths are limited. TC_BAD_INPUT: the message begins with `where` and names the
- * entry and the key. Sets *out to an array of *n declarations, to be freed by wu_declared_free,
+ * entry and the key. Sets *out to an array of *n declarations, to be freed by wu_declarations_free,
  * also after a failure; their strings point into `list`. */
-tc_status wu_declared_read(const json_t *list, const char *where, wu_declared **out, size_t *n,
-                           tc_err *err);
-void wu_declared_free(wu_declared *list, size_t n);
+tc_status wu_declarations_read(const json_t *list, const char *where, wu_declaration **out,
+                               size_t *n, tc_err *err);
+void wu_declarations_free(wu_declaration *list, size_t n);
 
 #endif

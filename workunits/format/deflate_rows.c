@@ -53,7 +53,7 @@ typedef struct sequence {
 } sequence;
 
 struct wu_row_deflater {
-    /* Positions in the stream modulo 2^16, used only if layout.anywhere is set: */
+    /* Positions in the stream modulo 2^16, used only if layout.matches_anywhere is set: */
     uint16_t places[1 << HASH_BITS];  /* for each hash, the last position of bytes with this hash */
     uint16_t pixels[1 << PIXEL_BITS]; /* for each hash of a pixel, the last position of a sequence
                                          that begins with such a pixel */
@@ -409,9 +409,10 @@ __attribute__((noinline)) static size_t add_pixels(wu_row_deflater *d, const uns
     return at + k * PIXEL - literals;
 }
 
-/* Does the work of find_sequences if layout.anywhere is set. Matches consist of whole words within
- * a row, since if one byte of a word repeats, mostly all of them do. If the length of a row is not
- * a multiple of a word's, the excess bytes are at its beginning, as the filter byte of PNG is. */
+/* Does the work of find_sequences if layout.matches_anywhere is set. Matches consist of whole words
+ * within a row, since if one byte of a word repeats, mostly all of them do. If the length of a row
+ * is not a multiple of a word's, the excess bytes are at its beginning, as the filter byte of PNG
+ * is. */
 static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                             size_t at, size_t n, size_t before)
 {
@@ -482,9 +483,10 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
     memset(d->bytes, 0, sizeof d->bytes);
     memset(d->lengths, 0, sizeof d->lengths);
     d->literals[END] = 1;
-    if (layout.anywhere)
+    if (layout.matches_anywhere)
         at = find_anywhere(d, layout, data, at, n, before);
-    while (!layout.anywhere && at < n && d->n < MAX_SEQUENCES && d->n_literals < MAX_LITERALS) {
+    while (!layout.matches_anywhere && at < n && d->n < MAX_SEQUENCES &&
+           d->n_literals < MAX_LITERALS) {
         const size_t room = MAX_LITERALS - d->n_literals, to = n - at < room ? n : at + room;
         match m = { .length = 0 };
         size_t i = at;
@@ -839,7 +841,7 @@ size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned 
     bit_writer w = { .to = out, .room = room };
     size_t at = 0;
     assert(layout.word > 0 && layout.row >= layout.word);
-    if (layout.anywhere && before == 0) {
+    if (layout.matches_anywhere && before == 0) {
         memset(d->places, 0, sizeof d->places);
         memset(d->pixels, 0, sizeof d->pixels);
         d->near = NEAR;

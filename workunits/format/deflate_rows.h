@@ -14,11 +14,11 @@
  * the compressed data are larger. */
 typedef struct wu_row_layout {
     size_t word, row;
-    bool anywhere;
+    bool matches_anywhere;
 } wu_row_layout;
 
-/* If data remain larger than 1 / WU_ROWS_WORTH of their size, zlib may compress them better. */
-enum { WU_ROWS_WORTH = 8 };
+/* If data remain larger than 1 / WU_ROWS_MIN_RATIO of their size, zlib may compress them better. */
+enum { WU_ROWS_MIN_RATIO = 8 };
 
 /* The memory for wu_deflate_rows; each thread needs its own. */
 typedef struct wu_row_deflater wu_row_deflater;

@@ -23,7 +23,7 @@ typedef struct job_reader {
     tc_err *err;
 } job_reader;
 
-bool wu_name_ok(const char *name)
+bool wu_is_item_name(const char *name)
 {
     const size_t n = strlen(name);
     if (n == 0 || n > WU_MAX_NAME || name[0] == '.')
@@ -37,7 +37,7 @@ bool wu_name_ok(const char *name)
     return true;
 }
 
-bool wu_line_ok(const char *text, size_t most)
+bool wu_is_text_line(const char *text, size_t most)
 {
     const size_t n = strlen(text);
     if (n == 0 || n > most)
@@ -158,7 +158,7 @@ static tc_status find_picture(job_reader *r, const json_t *value, const char *pl
         return job_fail(r, place, "\"%s\" is not a picture", name);
     wu_png_info *const known = &r->job->heads[member];
     if (known->width == 0) {
-        return_if_error((r->job->only_heads ? wu_member_begin : wu_member_head)(
+        return_if_error((r->job->only_heads ? wu_member_read_header : wu_member_read_and_check)(
             r->zip, (size_t)member, known, r->err));
     }
     r->used[member] = true;
@@ -408,7 +408,7 @@ static tc_status read_source(job_reader *r, wu_item *item, const json_t *json, s
     const tc_status status = get_string(r, json, "source", place.text, OPTIONAL, &source);
     if (status != TC_OK || source == NULL)
         return status;
-    if (!wu_line_ok(source, WU_MAX_SOURCE))
+    if (!wu_is_text_line(source, WU_MAX_SOURCE))
         return job_fail(r, place.text, "must have 1 to %u bytes, none of them a control character",
                         WU_MAX_SOURCE);
     r->sources += strlen(source);
@@ -430,7 +430,7 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
         return job_fail(r, place.text, "must be an object, not %s", type_name(json));
     return_if_error(check_keys(r, json, place.text, keys));
     return_if_error(get_string(r, json, "name", name_place.text, REQUIRED, &name));
-    if (!wu_name_ok(name))
+    if (!wu_is_item_name(name))
         return job_fail(
             r, name_place.text,
             "\"%s\" is not a name: 1 to %u letters, digits, '.', '_', '-', not beginning with '.'",
@@ -530,7 +530,7 @@ static tc_status read_job_json(job_reader *r, json_t *json)
     return_if_error(get_string(r, json, "analysis", "analysis", REQUIRED, &analysis));
     return_if_error(copy_string(r, analysis, &job->analysis));
     return_if_error(get_string(r, json, "about", "about", OPTIONAL, &about));
-    if (about != NULL && !wu_line_ok(about, WU_MAX_ABOUT))
+    if (about != NULL && !wu_is_text_line(about, WU_MAX_ABOUT))
         return job_fail(r, "about", "must have 1 to %u bytes, none of them a control character",
                         WU_MAX_ABOUT);
     if (about != NULL)
@@ -634,7 +634,7 @@ tc_status wu_job_read_rest(const wu_job *job, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_job_identify(wu_job *job, tc_err *err)
+tc_status wu_job_compute_sha256(wu_job *job, tc_err *err)
 {
     uint32_t crc = job->file_crc;
     if (job->file_sha256[0] != '\0')
@@ -651,7 +651,7 @@ tc_status wu_job_identify(wu_job *job, tc_err *err)
                            : status;
 }
 
-json_t *wu_job_identity(const wu_job *job)
+json_t *wu_job_identity_json(const wu_job *job)
 {
     assert(job->file_sha256[0] != '\0');
     char crc[9];

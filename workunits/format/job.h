@@ -63,7 +63,7 @@ typedef struct wu_job {
     /* The identity of the file: size, CRC-32 and SHA-256. */
     uint64_t file_size;
     uint32_t file_crc;
-    char file_sha256[TC_SHA256_TEXT]; /* "" until wu_job_identify has set it */
+    char file_sha256[TC_SHA256_TEXT]; /* "" until wu_job_compute_sha256 has set it */
     char *analysis;     /* the name of the analysis; an analysis of this name need not exist */
     char *about;        /* UTF-8 text for volunteers about the purpose of the work, or NULL */
     json_t *parameters; /* an object (owned) */
@@ -88,7 +88,7 @@ typedef struct wu_pixels {
 } wu_pixels;
 
 /* The grey value of pixel i = (z * ny + y) * nx + x. */
-static inline uint32_t wu_grey(const wu_pixels *pixels, size_t i)
+static inline uint32_t wu_grey_value(const wu_pixels *pixels, size_t i)
 {
     return pixels->bits == 8 ? pixels->u8[i] : pixels->u16[i];
 }
@@ -96,8 +96,8 @@ static inline uint32_t wu_grey(const wu_pixels *pixels, size_t i)
 /* Reads and checks a work unit. Sets *out to the job, to be freed by wu_job_destroy; to NULL after
  * a failure. TC_BAD_INPUT: the message names the file and the wrong key or member. */
 tc_status wu_job_read(const char *path, wu_job **out, tc_err *err);
-/* Like wu_job_read, but with a poll, which must outlive the job: tc_ask is called with it now, and
- * later by all functions that read the job's file or write its result. */
+/* Like wu_job_read, but with a poll, which must outlive the job: tc_call_poll is called with it
+ * now, and later by all functions that read the job's file or write its result. */
 tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out, tc_err *err);
 
 /* Like wu_job_read, but reads only the headers of pictures: for callers that need only some
@@ -110,10 +110,11 @@ tc_status wu_job_read_rest(const wu_job *job, tc_err *err);
 
 /* Computes the SHA-256, by reading the file once more. TC_BAD_INPUT: the file has changed since it
  * was first read. */
-tc_status wu_job_identify(wu_job *job, tc_err *err);
-/* The identity as results contain it: {"crc32": ..., "size": ..., "sha256": ...}; wu_job_identify
- * must have been called. The caller owns the reference; NULL if there is no memory. */
-json_t *wu_job_identity(const wu_job *job);
+tc_status wu_job_compute_sha256(wu_job *job, tc_err *err);
+/* The identity as results contain it: {"crc32": ..., "size": ..., "sha256": ...};
+ * wu_job_compute_sha256 must have been called. The caller owns the reference; NULL if there is no
+ * memory. */
+json_t *wu_job_identity_json(const wu_job *job);
 
 /* Frees the job and sets *job to NULL; *job may be NULL already. */
 void wu_job_destroy(wu_job **job);
@@ -122,7 +123,7 @@ void wu_job_destroy(wu_job **job);
  * is no such item. */
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
 /* Like wu_item_load, for a thread other than the main thread. poll: used in place of the job's
- * poll; several threads may call tc_ask with it at the same time. */
+ * poll; several threads may call tc_call_poll with it at the same time. */
 tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_poll *poll,
                                      wu_pixels *out, tc_err *err);
 void wu_pixels_free(wu_pixels *pixels);
@@ -133,14 +134,15 @@ uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes);
 
 /* Decodes slice z of an item (0 for an image) without converting it. samples: room for ny * nx *
  * channels samples of the item's bits. */
-tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *samples, tc_err *err);
+tc_status wu_item_decode_slice(const wu_job *job, size_t index, uint32_t z, void *samples,
+                               tc_err *err);
 
 /* Whether an item may have this name, which becomes part of the names of arrays and files: 1 to
  * WU_MAX_NAME letters, digits, '.', '_' and '-', the first not '.'. */
-bool wu_name_ok(const char *name);
+bool wu_is_item_name(const char *name);
 
 /* Whether a text has 1 to `most` bytes and no control characters, as a source (WU_MAX_SOURCE) and
  * wu_job.about (WU_MAX_ABOUT) must. */
-bool wu_line_ok(const char *text, size_t most);
+bool wu_is_text_line(const char *text, size_t most);
 
 #endif

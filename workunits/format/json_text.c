@@ -27,20 +27,20 @@ static void *allocate(size_t n)
     return memory;
 }
 
-void wu_json_watch(void)
+void wu_json_install_allocator(void)
 {
     json_set_alloc_funcs(allocate, free);
 }
 
-bool wu_json_starved(void)
+bool wu_json_out_of_memory(void)
 {
     return atomic_load(&starved);
 }
 
-tc_status wu_json_verdict(tc_status found, tc_err *err)
+tc_status wu_json_check_memory(tc_status found, tc_err *err)
 {
-    if (!wu_json_starved() || (found != TC_USAGE && found != TC_BAD_INPUT && found != TC_NO_MATCH &&
-                               found != TC_INTERNAL))
+    if (!wu_json_out_of_memory() || (found != TC_USAGE && found != TC_BAD_INPUT &&
+                                     found != TC_NO_MATCH && found != TC_INTERNAL))
         return found;
     return tc_no_memory(err, "JSON");
 }
@@ -54,7 +54,7 @@ static json_t *load_json(const char *path, const char *text, size_t n, size_t fl
     jmp_buf back;
     json_t *volatile json = NULL;
 
-    wu_json_watch();
+    wu_json_install_allocator();
     if (fault != NULL)
         *fault = (json_error_t){ .line = -1, .column = -1, .text = "out of memory" };
     reading = &back;
@@ -107,7 +107,7 @@ tc_status wu_json_parse(const char *where, const char *name, const char *text, s
                        (unsigned long long)max_values);
     json_t *const json = wu_json_load(text, n, JSON_REJECT_DUPLICATES, &fault);
     tc_status status = TC_OK;
-    if (wu_json_starved())
+    if (wu_json_out_of_memory())
         status = tc_no_memory(err, name);
     else if (json == NULL)
         status = tc_fail(err, TC_BAD_INPUT, "%s: %s: line %d, column %d: %s", where, name,
@@ -123,10 +123,10 @@ tc_status wu_json_parse(const char *where, const char *name, const char *text, s
 
 char *wu_json_text(const json_t *json, size_t flags)
 {
-    wu_json_watch();
+    wu_json_install_allocator();
     char *const text = json_dumps(json, flags);
     json_t *const parsed = text == NULL ? NULL : wu_json_load(text, strlen(text), 0, NULL);
-    const bool same = json_equal(json, parsed) && !wu_json_starved();
+    const bool same = json_equal(json, parsed) && !wu_json_out_of_memory();
     json_decref(parsed);
     if (same)
         return text;
@@ -136,7 +136,7 @@ char *wu_json_text(const json_t *json, size_t flags)
 
 bool wu_json_same(const json_t *a, const json_t *b)
 {
-    wu_json_watch();
+    wu_json_install_allocator();
     char *const one = json_equal(a, b) ? json_dumps(a, WU_JSON_LAYOUT | JSON_ENCODE_ANY) : NULL;
     char *const other = one != NULL ? json_dumps(b, WU_JSON_LAYOUT | JSON_ENCODE_ANY) : NULL;
     const bool same = other != NULL && strcmp(one, other) == 0;
@@ -145,24 +145,24 @@ bool wu_json_same(const json_t *a, const json_t *b)
     return same;
 }
 
-bool wu_json_negative_zero(const json_t *json)
+bool wu_json_has_negative_zero(const json_t *json)
 {
     const char *key;
     json_t *value;
     size_t i;
     bool found = json_is_real(json) && json_real_value(json) == 0 && signbit(json_real_value(json));
     json_array_foreach(json, i, value)
-        found = found || wu_json_negative_zero(value);
+        found = found || wu_json_has_negative_zero(value);
     json_object_foreach((json_t *)(uintptr_t)json, key, value)
-        found = found || wu_json_negative_zero(value);
+        found = found || wu_json_has_negative_zero(value);
     return found;
 }
 
 uint64_t wu_json_size(const json_t *json, size_t flags)
 {
-    wu_json_watch();
+    wu_json_install_allocator();
     const size_t n = json_dumpb(json, NULL, 0, flags);
-    return wu_json_starved() ? 0 : n;
+    return wu_json_out_of_memory() ? 0 : n;
 }
 
 wu_quoted_text wu_quote(const char *text)

@@ -29,21 +29,21 @@ json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault);
  * text as a check, and returns NULL if the parsed JSON differs or memory ran out. */
 char *wu_json_text(const json_t *json, size_t flags);
 /* Whether both have the same text; json_equal does not distinguish -0.0 from 0.0. Also false if
- * memory has run out (wu_json_starved). */
+ * memory has run out (wu_json_out_of_memory). */
 bool wu_json_same(const json_t *a, const json_t *b);
 /* Whether the JSON contains -0.0, which texcell never writes. */
-bool wu_json_negative_zero(const json_t *json);
+bool wu_json_has_negative_zero(const json_t *json);
 /* Returns the length of the text of wu_json_text in bytes, or 0 if memory has run out. */
 uint64_t wu_json_size(const json_t *json, size_t flags);
 
 /* Makes jansson use the allocator that records failures. The functions above call it. */
-void wu_json_watch(void);
-/* Whether an allocation of jansson has failed since wu_json_watch was first called. */
-bool wu_json_starved(void);
+void wu_json_install_allocator(void);
+/* Whether an allocation of jansson has failed since wu_json_install_allocator was first called. */
+bool wu_json_out_of_memory(void);
 /* Returns `found`, the status of something that used JSON. If this is an error that blames a file
  * or the program, and an allocation of jansson has failed, returns TC_NO_MEMORY instead, as JSON
  * may have been misread. */
-tc_status wu_json_verdict(tc_status found, tc_err *err);
+tc_status wu_json_check_memory(tc_status found, tc_err *err);
 
 /* Text from a file in a form for messages: bytes that are control characters or not ASCII become
  * '?', and long text is cut and ends with "...". To be used as wu_quote(text).text. */

@@ -28,24 +28,25 @@ static long read_from_zip(void *user, void *buf, size_t n)
 
 /* --- plain pictures: PGM and PPM ------------------------------------------------------------- */
 
-size_t wu_plain_head(const wu_png_info *info, char out[WU_PLAIN_HEAD])
+size_t wu_format_pnm_header(const wu_png_info *info, char out[WU_PNM_HEADER_MAX])
 {
-    return (size_t)snprintf(out, WU_PLAIN_HEAD, "P%c\n%" PRIu32 " %" PRIu32 "\n%s\n",
+    return (size_t)snprintf(out, WU_PNM_HEADER_MAX, "P%c\n%" PRIu32 " %" PRIu32 "\n%s\n",
                             info->channels == 3 ? '6' : '5', info->width, info->height,
                             info->bits == 16 ? "65535" : "255");
 }
 
-bool wu_plain_name(const char *name)
+bool wu_is_pnm_name(const char *name)
 {
     const size_t n = strlen(name);
     return n > 4 && strcmp(name + n - 4, ".pnm") == 0;
 }
 
-/* Reads the header of a plain picture, which must be exactly as wu_plain_head writes it. Returns
- * the header's length in bytes, or 0 if it is not such a header. Colours of 16 bits are refused. */
+/* Reads the header of a plain picture, which must be exactly as wu_format_pnm_header writes it.
+ * Returns the header's length in bytes, or 0 if it is not such a header. Colours of 16 bits are
+ * refused. */
 static size_t read_pnm_head(member_source *s, wu_png_info *head)
 {
-    char text[WU_PLAIN_HEAD] = "", valid[WU_PLAIN_HEAD];
+    char text[WU_PNM_HEADER_MAX] = "", valid[WU_PNM_HEADER_MAX];
     char *at = text + 3; /* the width follows "P5\n" or "P6\n" */
     unsigned lines = 0;
     size_t n = 0;
@@ -55,13 +56,13 @@ static size_t read_pnm_head(member_source *s, wu_png_info *head)
     head->width = (uint32_t)strtoul(at, &at, 10);
     head->height = (uint32_t)strtoul(at, &at, 10);
     head->bits = strtoul(at, &at, 10) > 255 ? 16 : 8;
-    return wu_plain_head(head, valid) == n && memcmp(text, valid, n) == 0 &&
+    return wu_format_pnm_header(head, valid) == n && memcmp(text, valid, n) == 0 &&
                    (head->channels == 1 || head->bits == 8)
                ? n
                : 0;
 }
 
-void wu_plain_swap(uint8_t *p, size_t n)
+void wu_swap_pnm_bytes(uint8_t *p, size_t n)
 {
     assert(n % 2 == 0);
     for (size_t i = 0; i < n; i += 2) {
@@ -99,7 +100,7 @@ static tc_status read_pnm(member_source *s, uint64_t size, const char *what, wu_
         at += (uint64_t)got;
     }
     if (found.bits == 16)
-        wu_plain_swap(samples, (size_t)n);
+        wu_swap_pnm_bytes(samples, (size_t)n);
     return TC_OK;
 }
 
@@ -119,10 +120,10 @@ static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, vo
     snprintf(what, sizeof what, "%s: %s", a->path, m->name);
     wu_unzip_begin(zip, member);
     const tc_status got =
-        wu_plain_name(m->name) ? read_pnm(&s, m->size, what, head, samples, &read_err)
-        : samples == NULL      ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &read_err)
+        wu_is_pnm_name(m->name) ? read_pnm(&s, m->size, what, head, samples, &read_err)
+        : samples == NULL ? wu_png_read_info(read_from_zip, &s, m->size, what, head, &read_err)
                           : wu_png_read(read_from_zip, &s, m->size, what, head, samples, &read_err);
-    if (got == TC_OK && samples == NULL && wu_plain_name(m->name))
+    if (got == TC_OK && samples == NULL && wu_is_pnm_name(m->name))
         return TC_OK; /* the CRC is checked when the samples are read */
     if (s.status != TC_OK)
         return tc_fail(err, s.status, "%s", s.err.message);
@@ -134,26 +135,26 @@ static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, vo
     return status == TC_OK && got != TC_OK ? tc_fail(err, got, "%s", read_err.message) : status;
 }
 
-tc_status wu_member_head(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err)
+tc_status wu_member_read_and_check(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err)
 {
     return read_member(zip, member, head, NULL, err);
 }
 
-tc_status wu_member_begin(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err)
+tc_status wu_member_read_header(wu_unzip *zip, size_t member, wu_png_info *head, tc_err *err)
 {
     const wu_archive *const a = wu_unzip_archive(zip);
     const wu_member *const m = &a->members[member];
-    unsigned char begin[WU_PNG_HEAD];
+    unsigned char begin[WU_PNG_HEADER_BYTES];
     size_t got = 0;
     /* A PNG that is stored uncompressed is read directly from the archive's file. */
-    if (!m->is_deflated && m->compressed > WU_PNG_HEAD)
+    if (!m->is_deflated && m->compressed > WU_PNG_HEADER_BYTES)
         return_if_error(tc_read_at(a->fd, a->path, m->data, begin, sizeof begin, &got, err));
-    return got == sizeof begin && wu_png_plain_head(begin, m->size, head)
-               ? tc_ask(a->poll, err) /* whether the caller wants to cancel */
-               : wu_member_head(zip, member, head, err);
+    return got == sizeof begin && wu_png_parse_header(begin, m->size, head)
+               ? tc_call_poll(a->poll, err) /* whether the caller wants to cancel */
+               : wu_member_read_and_check(zip, member, head, err);
 }
 
-tc_status wu_member_pixels(wu_unzip *zip, size_t member, const wu_png_info *expected, void *samples,
+tc_status wu_member_decode(wu_unzip *zip, size_t member, const wu_png_info *expected, void *samples,
                            tc_err *err)
 {
     wu_png_info head = *expected;

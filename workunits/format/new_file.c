@@ -17,7 +17,8 @@ enum { BUFFER = 1 << 16 };
 
 static tc_status fail_write(const wu_new_file *f, tc_err *err)
 {
-    return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", f->path, strerror(errno));
+    return tc_fail(err, tc_write_error_status(errno), "%s: cannot write: %s", f->path,
+                   strerror(errno));
 }
 
 /* Rejects a path that is a folder or a device: renaming would replace it, or fail only at the end.
@@ -31,8 +32,8 @@ static tc_status check_target(const char *path, tc_err *err)
                          kind == OS_FOLDER ? strerror(EISDIR) : "not a regular file");
 }
 
-tc_status wu_new_file_replaces(const char *path, const char *begins, size_t at, const char *kind,
-                               tc_err *err)
+tc_status wu_new_file_check_replaceable(const char *path, const char *begins, size_t at,
+                                        const char *kind, tc_err *err)
 {
     char start[64];
     assert(at + strlen(begins) <= sizeof start);

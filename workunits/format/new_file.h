@@ -20,8 +20,8 @@ typedef struct wu_new_file {
 /* Checks that writing a file of some kind to `path` does not replace a file of another kind.
  * TC_USAGE: there is a file that is not empty and does not have the text `begins` at byte `at`.
  * kind: what the message calls the file, such as "page". */
-tc_status wu_new_file_replaces(const char *path, const char *begins, size_t at, const char *kind,
-                               tc_err *err);
+tc_status wu_new_file_check_replaceable(const char *path, const char *begins, size_t at,
+                                        const char *kind, tc_err *err);
 /* Creates PATH.tmp, or empties it if an interrupted process has left it. *out must be closed by
  * wu_new_file_close, also after a failure. TC_TRY_LATER: another process is writing this file. */
 tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err);

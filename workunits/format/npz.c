@@ -309,8 +309,8 @@ tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err)
     return wu_zip_write(w->zip, head.bytes, head.n, err);
 }
 
-tc_status wu_npz_compress(wu_compressor *packer, const char *shown, const wu_array_info *info,
-                          tc_err *err)
+tc_status wu_npz_begin_compressing(wu_compressor *packer, const char *shown,
+                                   const wu_array_info *info, tc_err *err)
 {
     npy_head head;
     return_if_error(make_head(shown, info, &head, err));
@@ -366,7 +366,7 @@ static tc_status copy_array(wu_npz_writer *w, wu_npz_reader *r, size_t index, un
 {
     TC_AUTO(wu_npz_stream_close) wu_npz_stream *s = NULL;
     return_if_error(wu_npz_stream_open(r, index, &s, err));
-    return_if_error(wu_npz_begin(w, wu_npz_info(r, index), err));
+    return_if_error(wu_npz_begin(w, wu_npz_array_info(r, index), err));
     while (wu_npz_stream_left(s) > 0) {
         const uint64_t left = wu_npz_stream_left(s);
         const size_t n = left < COPY_BLOCK ? (size_t)left : COPY_BLOCK;
@@ -383,7 +383,7 @@ tc_status wu_npz_copy(wu_npz_writer *w, wu_npz_reader *r, tc_err *err)
     if (block == NULL)
         return tc_no_memory(err, "a result");
     return_if_error(wu_npz_add_json(w, RESULT_JSON, wu_npz_json(r), err));
-    for (size_t i = 0; i < wu_npz_count(r); i++)
+    for (size_t i = 0; i < wu_npz_array_count(r); i++)
         return_if_error(copy_array(w, r, i, block, err));
     return TC_OK;
 }
@@ -507,7 +507,7 @@ static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
         return array_fault(r, member, err, "neither " RESULT_JSON " nor an array");
     npz_array *array = &r->arrays[r->n];
     return_if_error(read_array_header(r, member, array, err));
-    array->info.name = tc_text_of(m->name, length);
+    array->info.name = tc_strndup(m->name, length);
     if (array->info.name == NULL)
         return tc_no_memory(err, "a result");
     r->array_of_member[member] = (long)r->n++;
@@ -520,7 +520,7 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
 {
     const wu_archive *const a = r->archive;
     const long json = wu_archive_find(a, RESULT_JSON);
-    const char *fault = r->limits.canonical ? wu_archive_untidy(a) : NULL;
+    const char *fault = r->limits.canonical ? wu_archive_form_fault(a) : NULL;
     if (json < 0 && wu_archive_find(a, "job.json") >= 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: is a work unit, not a result", a->path);
     if (json < 0)
@@ -539,7 +539,7 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     r->idle = zip;
     return_if_error(
         wu_unzip_json(zip, (size_t)json, r->limits.json_bytes, MAX_RESULT_VALUES, &r->json, err));
-    if (r->limits.canonical && wu_json_negative_zero(r->json))
+    if (r->limits.canonical && wu_json_has_negative_zero(r->json))
         return tc_fail(err, TC_BAD_INPUT, "%s: " RESULT_JSON ": a zero has a sign", a->path);
     r->array_of_member[json] = -1;
     for (size_t i = 0; i < a->n; i++)
@@ -595,24 +595,24 @@ void wu_npz_reader_close(wu_npz_reader **reader)
     *reader = NULL;
 }
 
-size_t wu_npz_count(const wu_npz_reader *r)
+size_t wu_npz_array_count(const wu_npz_reader *r)
 {
     return r->n;
 }
 
-const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index)
+const wu_array_info *wu_npz_array_info(const wu_npz_reader *r, size_t index)
 {
-    assert(index < wu_npz_count(r));
+    assert(index < wu_npz_array_count(r));
     return &r->arrays[index].info;
 }
 
-uint32_t wu_npz_crc(const wu_npz_reader *r, size_t index)
+uint32_t wu_npz_array_crc(const wu_npz_reader *r, size_t index)
 {
-    assert(index < wu_npz_count(r));
+    assert(index < wu_npz_array_count(r));
     return r->archive->members[r->arrays[index].member].crc;
 }
 
-long wu_npz_find(const wu_npz_reader *r, const char *name)
+long wu_npz_find_array(const wu_npz_reader *r, const char *name)
 {
     char member[WU_MAX_MEMBER_NAME + 1];
     if (!array_name_ok(name, strlen(name)))
@@ -731,10 +731,10 @@ void wu_npz_stream_close(wu_npz_stream **stream)
     *stream = NULL;
 }
 
-tc_status wu_npz_load_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer, const void **data,
-                           tc_err *err)
+tc_status wu_npz_load_array_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer,
+                                 const void **data, tc_err *err)
 {
-    assert(index < wu_npz_count(r));
+    assert(index < wu_npz_array_count(r));
     const npz_array *const array = &r->arrays[index];
     /* The header is read, too, to an address such that the data after it are aligned. */
     const size_t begin = (NPY_ALIGN - array->header % NPY_ALIGN) % NPY_ALIGN;
@@ -742,7 +742,7 @@ tc_status wu_npz_load_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer
     wu_unzip *zip = NULL;
     if (buffer->room < need) {
         wu_npz_buffer_free(buffer);
-        buffer->bytes = os_zeroed(need); /* uses huge pages of memory */
+        buffer->bytes = os_alloc_zeroed(need); /* uses huge pages of memory */
         if (buffer->bytes == NULL)
             return tc_no_memory(err, array->info.name);
         buffer->room = need;
@@ -763,16 +763,16 @@ void wu_npz_buffer_free(wu_npz_buffer *buffer)
     *buffer = (wu_npz_buffer){ .room = 0 };
 }
 
-tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err)
+tc_status wu_npz_load_array(wu_npz_reader *r, size_t index, void **data, tc_err *err)
 {
-    assert(index < wu_npz_count(r));
+    assert(index < wu_npz_array_count(r));
     const npz_array *array = &r->arrays[index];
     wu_npz_stream *s = NULL;
     *data = NULL;
     tc_status status = open_stream(r, index, &s, err);
     if (status != TC_OK)
         return status;
-    void *buf = os_zeroed((size_t)array->bytes + 1); /* uses huge pages of memory */
+    void *buf = os_alloc_zeroed((size_t)array->bytes + 1); /* uses huge pages of memory */
     if (buf == NULL)
         status = tc_no_memory(err, array->info.name);
     if (status == TC_OK)
@@ -798,7 +798,7 @@ static const void *keep_array(wu_npz_reader *r, size_t index)
     if (kept != NULL || array->bytes > KEPT_ARRAY)
         return kept;
     if (atomic_fetch_add(&r->bytes_kept, array->bytes) + array->bytes <= KEPT &&
-        wu_npz_load(r, index, &kept, &err) == TC_OK &&
+        wu_npz_load_array(r, index, &kept, &err) == TC_OK &&
         atomic_compare_exchange_strong(&array->kept, &none, kept))
         return kept;
     atomic_fetch_sub(&r->bytes_kept, array->bytes);
@@ -808,7 +808,7 @@ static const void *keep_array(wu_npz_reader *r, size_t index)
 
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
 {
-    assert(index < wu_npz_count(r));
+    assert(index < wu_npz_array_count(r));
     const npz_array *const array = &r->arrays[index];
     const void *const kept = keep_array(r, index);
     if (kept == NULL)

@@ -57,15 +57,15 @@ void wu_npz_use_threads(wu_npz_writer *w, unsigned threads);
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err);
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err);
 tc_status wu_npz_end(wu_npz_writer *w, tc_err *err);
-/* Begins an array that is already compressed (wu_npz_compress): wu_npz_write then takes the
- * compressed bytes. */
+/* Begins an array that is already compressed (wu_npz_begin_compressing): wu_npz_write then takes
+ * the compressed bytes. */
 tc_status wu_npz_begin_compressed(wu_npz_writer *w, const wu_array_info *info,
                                   const wu_compressed *compressed, tc_err *err);
 /* Begins to compress an array for wu_npz_begin_compressed: writes its header. To be followed by
  * wu_compressor_write of its data and wu_compressor_end. packer: a compressor of level
  * WU_NPZ_LEVEL. shown: the name of the file in messages. */
-tc_status wu_npz_compress(wu_compressor *packer, const char *shown, const wu_array_info *info,
-                          tc_err *err);
+tc_status wu_npz_begin_compressing(wu_compressor *packer, const char *shown,
+                                   const wu_array_info *info, tc_err *err);
 /* Adds the JSON member `name` ("result.json"), with sorted keys and indentation. */
 tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json, tc_err *err);
 /* Writes the rest of the file and brings it to the disk (fsync), but does not rename it. Nothing
@@ -85,7 +85,7 @@ typedef struct wu_npz_limits {
     uint64_t members;     /* the most members */
     uint64_t json_bytes;  /* the most bytes of result.json */
     bool canonical;       /* the file must have the form that texcell writes: result.json is
-                           * first, and wu_archive_untidy finds nothing */
+                           * first, and wu_archive_form_fault finds nothing */
 } wu_npz_limits;
 
 /* Opens the file and checks the names of members, the headers and sizes of all arrays, and
@@ -94,25 +94,25 @@ tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_read
                       tc_err *err);
 void wu_npz_reader_close(wu_npz_reader **r);
 /* The number of arrays. */
-size_t wu_npz_count(const wu_npz_reader *r);
-const wu_array_info *wu_npz_info(const wu_npz_reader *r, size_t index);
+size_t wu_npz_array_count(const wu_npz_reader *r);
+const wu_array_info *wu_npz_array_info(const wu_npz_reader *r, size_t index);
 /* The CRC-32 of an array with its .npy header, from the archive's list. */
-uint32_t wu_npz_crc(const wu_npz_reader *r, size_t index);
+uint32_t wu_npz_array_crc(const wu_npz_reader *r, size_t index);
 /* The index of the array of this name (without ".npy"), or -1. */
-long wu_npz_find(const wu_npz_reader *r, const char *name);
+long wu_npz_find_array(const wu_npz_reader *r, const char *name);
 /* result.json; owned by the reader. */
 const json_t *wu_npz_json(const wu_npz_reader *r);
 /* Reads all of array `index`. Sets *data to its data, to be freed by free(). */
-tc_status wu_npz_load(wu_npz_reader *r, size_t index, void **data, tc_err *err);
+tc_status wu_npz_load_array(wu_npz_reader *r, size_t index, void **data, tc_err *err);
 
 /* Memory for an array, which is used again for further ones. */
 typedef struct wu_npz_buffer {
     unsigned char *bytes; /* [room]; NULL before the first use */
     size_t room;
 } wu_npz_buffer;
-/* Like wu_npz_load, but into the buffer, which grows if need be. *data lies in the buffer. */
-tc_status wu_npz_load_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer, const void **data,
-                           tc_err *err);
+/* Like wu_npz_load_array, but into the buffer, which grows if need be. *data lies in the buffer. */
+tc_status wu_npz_load_array_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer,
+                                 const void **data, tc_err *err);
 void wu_npz_buffer_free(wu_npz_buffer *buffer);
 
 /* Reads an array piece by piece. Several streams of a reader may be open. A stream must be closed

@@ -28,8 +28,8 @@ typedef struct lane {
 
 /* The compressor: its options, and the state of the current member. */
 struct wu_compressor {
-    const char *shown; /* name of the file in messages */
-    wu_take take;      /* receives the compressed bytes, with the argument `user` */
+    const char *shown;  /* name of the file in messages */
+    wu_receive_fn take; /* receives the compressed bytes, with the argument `user` */
     void *user;
     int level;
     unsigned threads;
@@ -46,7 +46,7 @@ struct wu_compressor {
     uint64_t most;        /* the most bytes of the member, given to wu_compressor_begin */
 };
 
-tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
+tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_receive_fn take,
                                void *user, wu_compressor **out, tc_err *err)
 {
     assert(level >= 0 && level <= 9 && take != NULL);
@@ -149,7 +149,7 @@ static bool deflate_rows(const wu_compressor *p, lane *l, size_t i, bool ends)
 {
     /* before: bytes in front of the block that may be referred to; limit: of the compressed size */
     const size_t before = p->first ? i * BLOCK : WINDOW, n = block_size(p, i),
-                 limit = n / WU_ROWS_WORTH < l->room ? n / WU_ROWS_WORTH : l->room;
+                 limit = n / WU_ROWS_MIN_RATIO < l->room ? n / WU_ROWS_MIN_RATIO : l->room;
     if (p->layout.word == 0)
         return false;
     l->n = wu_deflate_rows(l->rows, p->layout, p->plain + WINDOW + i * BLOCK, n, before, ends,

@@ -23,12 +23,12 @@ typedef struct wu_compressed {
 } wu_compressed;
 
 /* A callback that receives n compressed bytes. */
-typedef tc_status (*wu_take)(void *user, const void *data, size_t n, tc_err *err);
+typedef tc_status (*wu_receive_fn)(void *user, const void *data, size_t n, tc_err *err);
 
 /* Creates a compressor. level: zlib's compression level, 0 to 9. threads: as in
  * wu_compressor_use_threads. shown: the name of the file in messages. take: called with `user` and
  * the compressed bytes. shown and user must outlive the compressor. */
-tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_take take,
+tc_status wu_compressor_create(int level, unsigned threads, const char *shown, wu_receive_fn take,
                                void *user, wu_compressor **out, tc_err *err);
 /* Sets the number of threads that compress: at least 1 and at most 8 are used. Each takes about a
  * megabyte of memory. */

@@ -18,7 +18,7 @@
 static void put_lines(wu_page *page, const char *const *lines)
 {
     for (; *lines != NULL; lines++)
-        wu_page_put(page, "%s\n", *lines);
+        wu_page_printf(page, "%s\n", *lines);
 }
 
 /* A stream of bytes that is written as base 64 (RFC 4648), three bytes at a time. waiting: the
@@ -96,17 +96,17 @@ static void put_script_digest(FILE *to)
     end_base64(&b);
 }
 
-tc_status wu_page_replaces(const char *path, tc_err *err)
+tc_status wu_page_check_replaceable(const char *path, tc_err *err)
 {
-    return wu_new_file_replaces(path, BEGINS, 0, "page of texcell", err);
+    return wu_new_file_check_replaceable(path, BEGINS, 0, "page of texcell", err);
 }
 
 tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err *err)
 {
     *out = (wu_page){ .file = NULL };
-    return_if_error(wu_page_replaces(path, err));
+    return_if_error(wu_page_check_replaceable(path, err));
     return_if_error(wu_new_file_open(path, out, err));
-    wu_page_put(
+    wu_page_printf(
         out, BEGINS
         "\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -114,25 +114,25 @@ tc_status wu_page_open(const char *path, const char *title, wu_page *out, tc_err
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; img-src data:; "
         "style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; script-src 'sha256-");
     put_script_digest(out->file);
-    wu_page_put(out, "'\">\n<title>");
+    wu_page_printf(out, "'\">\n<title>");
     wu_page_text(out, title);
-    wu_page_put(out, "</title>\n<style>\n");
+    wu_page_printf(out, "</title>\n<style>\n");
     put_lines(out, wu_page_style);
-    wu_page_put(out, "</style>\n</head>\n<body>\n");
+    wu_page_printf(out, "</style>\n</head>\n<body>\n");
     return TC_OK;
 }
 
 tc_status wu_page_close(wu_page *page, tc_status status, tc_err *err)
 {
     if (page->file != NULL) {
-        wu_page_put(page, "<script>\n");
+        wu_page_printf(page, "<script>\n");
         put_lines(page, wu_page_script);
-        wu_page_put(page, "</script>\n</body>\n</html>\n");
+        wu_page_printf(page, "</script>\n</body>\n</html>\n");
     }
     return wu_new_file_close(page, status, err);
 }
 
-void wu_page_put(wu_page *page, const char *format, ...)
+void wu_page_printf(wu_page *page, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -140,7 +140,7 @@ void wu_page_put(wu_page *page, const char *format, ...)
     va_end(args);
 }
 
-size_t wu_number_text(char before, int64_t value, char out[WU_NUMBER_TEXT])
+size_t wu_format_number(char before, int64_t value, char out[WU_NUMBER_TEXT])
 {
     char text[WU_NUMBER_TEXT], *at = text + sizeof text;
     uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
@@ -158,7 +158,7 @@ size_t wu_number_text(char before, int64_t value, char out[WU_NUMBER_TEXT])
 void wu_page_number(wu_page *page, char before, int64_t value)
 {
     char text[WU_NUMBER_TEXT];
-    const size_t n = wu_number_text(before, value, text);
+    const size_t n = wu_format_number(before, value, text);
     (void)fwrite(text, 1, n, page->file);
 }
 
@@ -176,7 +176,7 @@ void wu_page_value(wu_page *page, double value)
     /* As `scaled` is rounded, printf is used if the number may be near the middle of two decimals.
      */
     if (!(size >= 1 && scaled < 9999) || fabs(rest - 0.5) < 1e-6) {
-        wu_page_put(page, " %.4g", value);
+        wu_page_printf(page, " %.4g", value);
         return;
     }
     for (n = (unsigned)(scaled + 0.5); decimals > 0 && n % 10 == 0; decimals--)
@@ -205,7 +205,7 @@ void wu_page_text(wu_page *page, const char *text)
         case '>': fputs("&gt;", page->file); break;
         case '"': fputs("&quot;", page->file); break;
         case '\n': fputc('\n', page->file); break;
-        default: fputs(tc_plain(one), page->file);
+        default: fputs(tc_make_printable(one), page->file);
         }
         text += n > 0 ? n : 1;
     }
@@ -227,15 +227,16 @@ tc_status wu_page_picture(wu_page *page, const char *what, uint32_t nx, uint32_t
 
 /* --- histograms ------------------------------------------------------------------------------ */
 
-void wu_spread_look(wu_spread *s, double value, bool binned)
+void wu_histogram_add(wu_histogram *s, double value, bool binned)
 {
     if (!isfinite(value))
         return;
     if (binned) {
         /* Computes with halves, as the whole range may overflow. */
         const double half = s->most / 2 - s->least / 2;
-        const size_t bin = half > 0 ? (size_t)((value / 2 - s->least / 2) / half * WU_BINS) : 0;
-        s->bins[bin < WU_BINS ? bin : WU_BINS - 1]++;
+        const size_t bin =
+            half > 0 ? (size_t)((value / 2 - s->least / 2) / half * WU_HISTOGRAM_BINS) : 0;
+        s->bins[bin < WU_HISTOGRAM_BINS ? bin : WU_HISTOGRAM_BINS - 1]++;
         return;
     }
     s->least = s->n == 0 || value < s->least ? value : s->least;
@@ -248,31 +249,31 @@ void wu_spread_look(wu_spread *s, double value, bool binned)
  * with three digits. */
 static void put_end(wu_page *page, const char *word, double value)
 {
-    wu_page_put(page,
-                fabs(value) >= 1000 && fabs(value) < 1e7 ? "<span>%s%.0f</span>"
-                                                         : "<span>%s%.3g</span>",
-                word, value);
+    wu_page_printf(page,
+                   fabs(value) >= 1000 && fabs(value) < 1e7 ? "<span>%s%.0f</span>"
+                                                            : "<span>%s%.3g</span>",
+                   word, value);
 }
 
-void wu_page_histogram(wu_page *page, const wu_spread *s)
+void wu_page_histogram(wu_page *page, const wu_histogram *s)
 {
     uint64_t most = 1;
-    for (size_t b = 0; b < WU_BINS; b++)
+    for (size_t b = 0; b < WU_HISTOGRAM_BINS; b++)
         most = s->bins[b] > most ? s->bins[b] : most;
-    wu_page_put(
+    wu_page_printf(
         page, "<svg viewBox=\"0 0 %d 40\" preserveAspectRatio=none role=img aria-label=histogram>",
-        WU_BINS * 10);
-    for (size_t b = 0; b < WU_BINS; b++) {
+        WU_HISTOGRAM_BINS * 10);
+    for (size_t b = 0; b < WU_HISTOGRAM_BINS; b++) {
         const double height = 39.0 * (double)s->bins[b] / (double)most;
         if (s->bins[b] > 0)
-            wu_page_put(page,
-                        "<rect x=\"%zu\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>%" PRIu64
-                        "</title></rect>",
-                        b * 10, 39 - height, height + 1, s->bins[b]);
+            wu_page_printf(page,
+                           "<rect x=\"%zu\" y=\"%.1f\" width=\"9\" height=\"%.1f\"><title>%" PRIu64
+                           "</title></rect>",
+                           b * 10, 39 - height, height + 1, s->bins[b]);
     }
-    wu_page_put(page, "</svg><div class=ends>");
+    wu_page_printf(page, "</svg><div class=ends>");
     put_end(page, "", s->least);
     put_end(page, "mean ", s->sum / (double)s->n);
     put_end(page, "", s->most);
-    wu_page_put(page, "</div>");
+    wu_page_printf(page, "</div>");
 }

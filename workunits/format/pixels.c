@@ -11,9 +11,9 @@
 #include "workunits/format/job.h"
 #include "workunits/format/member_png.h"
 
-/* If a member has more bytes of samples than this, only the main thread decodes: it calls tc_ask
- * while it decodes, so that the caller can interrupt it. Other threads cannot be interrupted within
- * a member, unless loader.any_thread is set. */
+/* If a member has more bytes of samples than this, only the main thread decodes: it calls
+ * tc_call_poll while it decodes, so that the caller can interrupt it. Other threads cannot be
+ * interrupted within a member, unless loader.any_thread is set. */
 #define LONG_MEMBER ((uint64_t)8 << 20)
 
 typedef enum piece_kind { IMAGE, MASK, LABELS } piece_kind;
@@ -27,7 +27,7 @@ typedef struct piece {
 /* The state of one thread. */
 typedef struct decoder {
     wu_unzip *zip;
-    const tc_poll *poll; /* the poll for tc_ask; NULL: this thread must not use it */
+    const tc_poll *poll; /* the poll for tc_call_poll; NULL: this thread must not use it */
     tc_status status;    /* TC_OK, or the status of the first piece that failed */
     tc_err err;
     size_t at; /* index in loader.pieces of the current piece, or of the piece that failed */
@@ -37,7 +37,7 @@ typedef struct decoder {
 typedef struct loader {
     const wu_job *job;
     const tc_poll *poll;
-    bool any_thread; /* all threads may call tc_ask with the poll, not only the main thread */
+    bool any_thread; /* all threads may call tc_call_poll with the poll, not only the main thread */
     const wu_item *item;
     uint8_t *image; /* the stored samples, or the grey values that their colours are converted to */
     wu_pixels *out; /* the pixels of the item. NULL: only `image` is filled, and colours are not
@@ -82,7 +82,7 @@ static tc_status rgb_to_grey(const uint8_t *p, size_t n, uint8_t *grey, const tc
         const size_t end = tc_block_end(i, n);
         wu_make_grey(p + 3 * i, end - i, grey + i);
         i = end;
-        return_if_error(tc_ask(poll, err));
+        return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }
@@ -105,7 +105,7 @@ static tc_status decode_image(const loader *l, decoder *d, const piece *p)
     uint8_t *const samples = separate ? malloc(p->n * pixel) : to;
     if (samples == NULL)
         return tc_no_memory(&d->err, "the pixels of an item");
-    tc_status status = wu_member_pixels(d->zip, p->member, head, samples, &d->err);
+    tc_status status = wu_member_decode(d->zip, p->member, head, samples, &d->err);
     if (status == TC_OK && head->channels == 3 && l->out != NULL)
         status = rgb_to_grey(samples, p->n, to, d->poll, &d->err);
     if (separate)
@@ -121,7 +121,7 @@ static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n,
         const size_t end = tc_block_end(i, n);
         for (; i < end; i++)
             mask[i] = bits == 8 ? samples[i] != 0 : (samples[2 * i] | samples[2 * i + 1]) != 0;
-        return_if_error(tc_ask(poll, err));
+        return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }
@@ -134,7 +134,7 @@ static tc_status decode_mask(const loader *l, decoder *d, const piece *p)
     uint8_t *const samples = deep != NULL ? deep : mask;
     if (head->bits != 8 && deep == NULL)
         return tc_no_memory(&d->err, "the mask of an item");
-    return_if_error(wu_member_pixels(d->zip, p->member, head, samples, &d->err));
+    return_if_error(wu_member_decode(d->zip, p->member, head, samples, &d->err));
     return threshold_mask(samples, head->bits, p->n, mask, d->poll, &d->err);
 }
 
@@ -157,12 +157,12 @@ static tc_status decode_labels(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
     uint32_t *const labels = l->out->labels + p->first;
-    return_if_error(wu_member_pixels(d->zip, p->member, head, labels, &d->err));
+    return_if_error(wu_member_decode(d->zip, p->member, head, labels, &d->err));
     for (size_t to = p->n; to > 0;) {
-        const size_t from = to > TC_BLOCK ? to - TC_BLOCK : 0;
+        const size_t from = to > TC_POLL_BLOCK ? to - TC_POLL_BLOCK : 0;
         widen_labels(labels, from, to, head);
         to = from;
-        return_if_error(tc_ask(d->poll, &d->err));
+        return_if_error(tc_call_poll(d->poll, &d->err));
     }
     return TC_OK;
 }
@@ -261,7 +261,7 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
             seen[last / 64] |= (uint64_t)1 << last % 64;
             largest = last > largest ? last : largest;
         }
-        return_if_error(tc_ask(l->poll, err));
+        return_if_error(tc_call_poll(l->poll, err));
     }
     l->out->largest_label = largest;
     if (count != l->item->n_objects)
@@ -275,7 +275,7 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
  * pixel. */
 static uint64_t decoding_bytes(const wu_item *item, char *const *members, size_t n, uint64_t sample)
 {
-    if (n == 0 || wu_plain_name(members[0]))
+    if (n == 0 || wu_is_pnm_name(members[0]))
         return 0;
     const uint64_t rows = item->is_stack ? item->ny : (item->ny + n - 1) / n;
     return wu_png_reading_bytes(rows * item->nx * sample, rows, item->compressed_bytes);
@@ -301,9 +301,9 @@ uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes)
 static tc_status allocate_pixels(loader *l, size_t n, tc_err *err)
 {
     const wu_item *const item = l->item;
-    l->image = os_zeroed(n * (item->bits / 8) * (uses_colour_buffer(l) ? 1 : item->channels));
-    l->out->mask = item->n_masks > 0 ? os_zeroed(n) : NULL;
-    l->out->labels = item->n_labels > 0 ? os_zeroed(n * sizeof *l->out->labels) : NULL;
+    l->image = os_alloc_zeroed(n * (item->bits / 8) * (uses_colour_buffer(l) ? 1 : item->channels));
+    l->out->mask = item->n_masks > 0 ? os_alloc_zeroed(n) : NULL;
+    l->out->labels = item->n_labels > 0 ? os_alloc_zeroed(n * sizeof *l->out->labels) : NULL;
     if (l->image == NULL || (item->n_masks > 0 && l->out->mask == NULL) ||
         (item->n_labels > 0 && l->out->labels == NULL))
         return tc_no_memory(err, "the pixels of an item");
@@ -374,7 +374,8 @@ tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_p
     return load_item(job, index, poll, true, out, err);
 }
 
-tc_status wu_item_image(const wu_job *job, size_t index, uint32_t z, void *samples, tc_err *err)
+tc_status wu_item_decode_slice(const wu_job *job, size_t index, uint32_t z, void *samples,
+                               tc_err *err)
 {
     assert(index < job->n_items && z < job->items[index].nz);
     const wu_item *const item = &job->items[index];

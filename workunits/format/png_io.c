@@ -316,8 +316,8 @@ enum {
     BODY = 8,                        /* offset of a chunk's data within the chunk */
 };
 
-bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_bytes,
-                       wu_png_info *out)
+bool wu_png_parse_header(const unsigned char begin[WU_PNG_HEADER_BYTES], uint64_t encoded_bytes,
+                         wu_png_info *out)
 {
     static const unsigned char start[] = { 0, 0, 0, IHDR, 'I', 'H', 'D', 'R' };
     const unsigned char *const chunk = begin + SIGNATURE, *const body = chunk + BODY;
@@ -326,7 +326,7 @@ bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_
                                .height = number_at(body + 4),
                                .bits = bits,
                                .channels = colour == PNG_COLOR_TYPE_RGB ? 3 : 1 };
-    _Static_assert((int)WU_PNG_HEAD == (int)HEAD, "signature and first chunk");
+    _Static_assert((int)WU_PNG_HEADER_BYTES == (int)HEAD, "signature and first chunk");
     *out = head;
     return png_sig_cmp(begin, 0, SIGNATURE) == 0 && memcmp(chunk, start, sizeof start) == 0 &&
            tc_crc32(0, chunk + 4, IHDR + 4) == number_at(body + IHDR) &&
@@ -595,7 +595,7 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
 
 /* All efforts, the slowest first. The first one gives the fewest bytes for most pictures. */
 static const wu_png_effort efforts[] = {
-    { .level = 4 }, { .anywhere = true }, { .level = 0 }, { .plain = true }
+    { .level = 4 }, { .matches_anywhere = true }, { .level = 0 }, { .unfiltered = true }
 };
 
 enum {
@@ -701,7 +701,7 @@ static void filter_row(png_writer *w, const unsigned char *samples)
     w->n += w->row + 1;
     w->above = row;
     to[0] = NONE;
-    if (w->effort.plain) {
+    if (w->effort.unfiltered) {
         memcpy(to + 1, row, w->row);
         return;
     }
@@ -731,7 +731,7 @@ static uLong add_to_sum(uLong sum, const unsigned char *data, size_t n)
 static tc_status put_filtered(png_writer *w, bool first, bool last)
 {
     unsigned char *const at = w->filtered + WINDOW, *const to = w->deflated;
-    const wu_row_layout layout = { w->pixel, w->row + 1, w->effort.anywhere };
+    const wu_row_layout layout = { w->pixel, w->row + 1, w->effort.matches_anywhere };
     size_t n = 0;
     w->sum = add_to_sum(w->sum, at, w->n);
     if (first) { /* zlib header: a window of 32 KiB, no dictionary */
@@ -797,8 +797,9 @@ static size_t bytes_of_row(const wu_png_info *info)
     return (size_t)info->width * info->channels * (info->bits / 8);
 }
 
-tc_status wu_png_write_by(wu_png_effort effort, wu_write_fn write, void *user, const char *what,
-                          const wu_png_info *info, const void *pixels, tc_err *err)
+tc_status wu_png_write_with_effort(wu_png_effort effort, wu_write_fn write, void *user,
+                                   const char *what, const wu_png_info *info, const void *pixels,
+                                   tc_err *err)
 {
     const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
     const bool rgb = info->channels == 3 && info->bits == 8;
@@ -896,7 +897,8 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
     if (copy == NULL)
         return tc_no_memory(err, "writing a PNG");
     for (size_t i = 0; status == TC_OK && i < N; i++) {
-        status = wu_png_write_by(efforts[i], count_bytes, &bytes[i], what, &part, copy, err);
+        status =
+            wu_png_write_with_effort(efforts[i], count_bytes, &bytes[i], what, &part, copy, err);
         least = bytes[i] < least ? bytes[i] : least;
     }
     /* If the part compresses well, another effort must save a fifth to replace the first one:
@@ -922,7 +924,8 @@ tc_status wu_png_write(wu_write_fn write, void *user, const char *what, const wu
 {
     wu_png_effort effort;
     const tc_status status = wu_png_choose_effort(what, info, pixels, &effort, err);
-    return status == TC_OK ? wu_png_write_by(effort, write, user, what, info, pixels, err) : status;
+    return status == TC_OK ? wu_png_write_with_effort(effort, write, user, what, info, pixels, err)
+                           : status;
 }
 
 tc_status wu_png_write_for_page(wu_write_fn write, void *user, const char *what,
@@ -930,7 +933,8 @@ tc_status wu_png_write_for_page(wu_write_fn write, void *user, const char *what,
 {
     wu_png_effort effort;
     const tc_status status = choose_effort(what, info, pixels, PAGE_MARGIN, &effort, err);
-    return status == TC_OK ? wu_png_write_by(effort, write, user, what, info, pixels, err) : status;
+    return status == TC_OK ? wu_png_write_with_effort(effort, write, user, what, info, pixels, err)
+                           : status;
 }
 
 size_t wu_png_strip(unsigned char *png, size_t n)
@@ -988,7 +992,7 @@ static uint64_t entropy_of(const uint32_t count[256])
     return bits >> 8;
 }
 
-bool wu_png_is_small(const wu_png_info *info, const void *pixels, size_t n)
+bool wu_png_is_incompressible(const wu_png_info *info, const void *pixels, size_t n)
 {
     enum {
         NOISE = 3, /* the least entropy of noise, in bits per byte */
@@ -1022,7 +1026,7 @@ tc_status wu_png_write_file(const char *path, const wu_png_info *info, const voi
     return wu_new_file_close(&out, status, err);
 }
 
-void wu_libraries(char *text, size_t size)
+void wu_library_versions(char *text, size_t size)
 {
     snprintf(text, size, "zlib %s, libpng %s, jansson %s", zlibVersion(), png_get_libpng_ver(NULL),
              JANSSON_VERSION);

@@ -28,12 +28,12 @@ tc_status wu_png_read_info(wu_read_fn read, void *user, uint64_t encoded_bytes, 
                            wu_png_info *info, tc_err *err);
 
 /* The bytes of a PNG's signature and header. */
-enum { WU_PNG_HEAD = 33 };
+enum { WU_PNG_HEADER_BYTES = 33 };
 /* Reads the header from the first bytes of a PNG into *out. Returns true if the PNG is of a kind
  * that work units have; *out is then what wu_png_read_info would set, unless the rest of the PNG is
  * damaged. */
-bool wu_png_plain_head(const unsigned char begin[WU_PNG_HEAD], uint64_t encoded_bytes,
-                       wu_png_info *out);
+bool wu_png_parse_header(const unsigned char begin[WU_PNG_HEADER_BYTES], uint64_t encoded_bytes,
+                         wu_png_info *out);
 
 /* The bytes of memory that reading a PNG of encoded_bytes bytes takes besides its `samples` bytes
  * of samples in `rows` rows. */
@@ -63,9 +63,9 @@ typedef int (*wu_write_fn)(void *user, const void *buf, size_t n);
 /* A way to compress samples: by zlib, or by wu_deflate_rows, which for noise and labels gives as
  * few bytes in a third of the time. */
 typedef struct wu_png_effort {
-    int level;     /* zlib's compression level; 0: wu_deflate_rows */
-    bool anywhere; /* wu_row_layout.anywhere */
-    bool plain;    /* rows are not filtered */
+    int level;             /* zlib's compression level; 0: wu_deflate_rows */
+    bool matches_anywhere; /* wu_row_layout.matches_anywhere */
+    bool unfiltered;       /* rows are not filtered */
 } wu_png_effort;
 
 /* Finds the effort for a picture by trying all of them on a part of it. The choice depends only on
@@ -74,8 +74,9 @@ tc_status wu_png_choose_effort(const char *what, const wu_png_info *info, const 
                                wu_png_effort *effort, tc_err *err);
 /* Writes a PNG by an effort, which may have been chosen for a picture that this is a part of. The
  * other arguments are those of wu_png_write. */
-tc_status wu_png_write_by(wu_png_effort effort, wu_write_fn write, void *user, const char *what,
-                          const wu_png_info *info, const void *pixels, tc_err *err);
+tc_status wu_png_write_with_effort(wu_png_effort effort, wu_write_fn write, void *user,
+                                   const char *what, const wu_png_info *info, const void *pixels,
+                                   tc_err *err);
 
 /* Writes a PNG. The same samples always give the same bytes. pixels: as in wu_png_read.
  * TC_INTERNAL: *info is not of a kind that work units have. */
@@ -95,9 +96,9 @@ tc_status wu_png_write_file(const char *path, const wu_png_info *info, const voi
 size_t wu_png_strip(unsigned char *png, size_t n);
 /* Whether the samples are noise and a PNG of them with n bytes is hardly larger than their entropy,
  * so that wu_png_write would not make it smaller. */
-bool wu_png_is_small(const wu_png_info *info, const void *pixels, size_t n);
+bool wu_png_is_incompressible(const wu_png_info *info, const void *pixels, size_t n);
 
 /* Writes the names and versions of the libraries that read and write files: "zlib 1.2.13, ...". */
-void wu_libraries(char *text, size_t size);
+void wu_library_versions(char *text, size_t size);
 
 #endif

@@ -33,14 +33,14 @@ static tc_status append_array(wu_output *out, const wu_out_array *array, tc_err 
 /* Copies the texts of a declaration to one block of memory: first the array's name, with {item}
  * replaced, then the declaration's name and title, to which *d then points. Returns the block, or
  * NULL if there is no memory. */
-static char *copy_texts(wu_declared *d, const char *item)
+static char *copy_texts(wu_declaration *d, const char *item)
 {
     const size_t name = strlen(d->name) + 1, title = d->title != NULL ? strlen(d->title) + 1 : 0;
     const size_t array = name + strlen(item); /* enough bytes for the array's name */
     char *const block = malloc(array + name + title);
     if (block == NULL)
         return NULL;
-    wu_declared_name(d, item, block, array);
+    wu_declaration_name(d, item, block, array);
     d->name = memcpy(block + array, d->name, name);
     if (title > 0)
         d->title = memcpy(block + array + name, d->title, title);
@@ -49,41 +49,41 @@ static char *copy_texts(wu_declared *d, const char *item)
 
 /* Whether the table of a declaration has a WU_ITEM array, so that it can have any number of rows
  * for an item. */
-static bool has_item_column(const wu_output *out, const wu_declared *d)
+static bool has_item_column(const wu_output *out, const wu_declaration *d)
 {
     bool found = d->role == WU_ITEM;
     for (size_t i = 0; i < out->n && !found; i++) {
-        const wu_declared *const other = &out->arrays[i].declared;
+        const wu_declaration *const other = &out->arrays[i].declared;
         found = other->role == WU_ITEM &&
                 (other->table == d->table || strcmp(other->table, d->table) == 0);
     }
     return found;
 }
 
-static void set_shape(wu_array_info *info, const wu_declared *d, uint64_t rows)
+static void set_shape(wu_array_info *info, const wu_declaration *d, uint64_t rows)
 {
-    info->ndim = d->deep ? 1 + d->n_axes : d->n_axes > 0 ? 2 : 1;
+    info->ndim = d->separate_axes ? 1 + d->n_axes : d->n_axes > 0 ? 2 : 1;
     info->shape[0] = rows;
-    info->shape[1] = wu_declared_elements(d);
-    for (unsigned i = 0; d->deep && i < d->n_axes && i + 1 < WU_MAX_NDIM; i++)
+    info->shape[1] = wu_declaration_elements(d);
+    for (unsigned i = 0; d->separate_axes && i < d->n_axes && i + 1 < WU_MAX_NDIM; i++)
         info->shape[i + 1] = d->axes[i].n;
 }
 
 /* Adds one array, as declared, without data. item: as for wu_output_declare. */
-static tc_status declare_array(wu_output *out, const wu_declared *declared, const wu_item *item,
+static tc_status declare_array(wu_output *out, const wu_declaration *declared, const wu_item *item,
                                tc_err *err)
 {
     wu_out_array array = { .declared = *declared,
                            .info = { .dtype = declared->dtype, .width = declared->width } };
     wu_array_info *const info = &array.info;
-    assert(item != NULL || !wu_is_own(declared));
+    assert(item != NULL || !wu_is_per_item(declared));
     char text[256];
-    const char *const fault = wu_declared_fault(declared, text, sizeof text);
+    const char *const fault = wu_declaration_fault(declared, text, sizeof text);
     if (fault != NULL)
         return tc_fail(err, TC_INTERNAL, "%s", fault);
-    if (wu_is_own(declared)) {
+    if (wu_is_per_item(declared)) {
         const uint64_t shape[3] = { item->nz, item->ny, item->nx };
-        array.kind = WU_OWN;
+        array.kind = WU_PER_ITEM;
         info->ndim = item->is_stack ? 3 : 2;
         memcpy(info->shape, shape + 3 - info->ndim, info->ndim * sizeof *shape);
     } else {
@@ -102,7 +102,7 @@ static tc_status declare_array(wu_output *out, const wu_declared *declared, cons
     return status;
 }
 
-tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t n,
+tc_status wu_output_declare(wu_output *out, const wu_declaration *declared, size_t n,
                             const wu_item *item, tc_err *err)
 {
     for (size_t i = 0; i < n; i++)
@@ -120,7 +120,7 @@ static tc_status allocate_data(wu_out_array *array, uint64_t rows, tc_err *err)
     const uint64_t bytes = wu_array_bytes(&array->info, &ok);
     if (!ok)
         return tc_fail(err, TC_INTERNAL, "array %s has no valid type or shape", array->info.name);
-    array->data = bytes > 0 ? os_zeroed((size_t)bytes) : NULL;
+    array->data = bytes > 0 ? os_alloc_zeroed((size_t)bytes) : NULL;
     if (bytes > 0 && array->data == NULL)
         return tc_no_memory(err, array->info.name);
     return TC_OK;
@@ -152,7 +152,7 @@ tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name, wu
 tc_status wu_output_add_compressed(wu_output *out, const wu_array_info *info,
                                    const wu_compressed *compressed, tc_err *err)
 {
-    wu_out_array array = { .kind = WU_OWN, .info = *info, .compressed = *compressed };
+    wu_out_array array = { .kind = WU_PER_ITEM, .info = *info, .compressed = *compressed };
     array.info.name = strdup(info->name);
     if (array.info.name == NULL)
         return tc_no_memory(err, info->name);
@@ -169,7 +169,7 @@ void wu_output_lend(wu_out_array *array, const void *data)
     array->lent = true;
 }
 
-tc_status wu_output_keep(wu_output *out, tc_err *err)
+tc_status wu_output_copy_lent(wu_output *out, tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
         wu_out_array *array = &out->arrays[i];
@@ -233,7 +233,7 @@ typedef struct result_writer {
     const wu_write_progress *written;
     size_t surveyed; /* number of items that survey_item has checked */
     double all;      /* bytes of the arrays of all items surveyed so far; each compressed byte
-                        counts as 1 / WU_COPIED */
+                        counts as 1 / WU_COPY_SPEEDUP */
     double bytes;    /* bytes of the items' arrays that are written so far, counted likewise */
     tc_err *err;
     bool loaded; /* `current` has all arrays of item `index`, and need not be loaded once more */
@@ -241,7 +241,7 @@ typedef struct result_writer {
     wu_output current;
     uint64_t
         *rows; /* [declared->n] the number of rows of all items together, for each WU_ROWS array */
-    bool any_own; /* some item has WU_OWN arrays */
+    bool any_own; /* some item has WU_PER_ITEM arrays */
 } result_writer;
 
 static tc_status refuse_mismatch(const result_writer *r, size_t item, const char *array)
@@ -252,7 +252,7 @@ static tc_status refuse_mismatch(const result_writer *r, size_t item, const char
 }
 
 /* Loads the arrays of an item to r->current. If `only` is not NULL, only the array of this name and
- * the WU_OWN arrays (those of a single item) need be loaded. */
+ * the WU_PER_ITEM arrays (those of a single item) need be loaded. */
 static tc_status load_item(result_writer *r, size_t index, const char *only)
 {
     if (r->loaded && r->index == index)
@@ -281,7 +281,7 @@ static tc_status write_piece(result_writer *r, const void *data, size_t n, doubl
     tc_status status = wu_npz_write(r->npz, data, n, err);
     r->bytes += weight;
     return_if_error(status);
-    return_if_error(tc_ask(r->poll, err));
+    return_if_error(tc_call_poll(r->poll, err));
     report_progress(r);
     return TC_OK;
 }
@@ -295,10 +295,10 @@ static tc_status write_data(result_writer *r, const void *data, size_t n)
     return TC_OK;
 }
 
-/* Writes compressed bytes of an array. A wu_take function; user: the result_writer. */
+/* Writes compressed bytes of an array. A wu_receive_fn function; user: the result_writer. */
 static tc_status write_compressed(void *user, const void *data, size_t n, tc_err *err)
 {
-    return write_piece(user, data, n, (double)n / WU_COPIED, err);
+    return write_piece(user, data, n, (double)n / WU_COPY_SPEEDUP, err);
 }
 
 static tc_status write_array(result_writer *r, const wu_out_array *array)
@@ -348,7 +348,7 @@ static json_t *declared_list(const wu_output *once, const wu_output *item)
     json_t *list = json_array();
     for (size_t k = 0; k < 2; k++)
         for (size_t i = 0; list != NULL && i < outputs[k]->n; i++)
-            if (json_array_append_new(list, wu_declared_json(&outputs[k]->arrays[i].declared)) !=
+            if (json_array_append_new(list, wu_declaration_json(&outputs[k]->arrays[i].declared)) !=
                 0) {
                 json_decref(list);
                 list = NULL;
@@ -364,9 +364,9 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
         n_sources += job->items[i].source != NULL;
     json_t *const json =
         json_pack("{s:s, s:i, s:o*, s:s, s:o*, s:o*, s:o*}", "format", WU_RESULT_FORMAT_NAME,
-                  "version", WU_RESULT_FORMAT_VERSION, "workunit", wu_job_identity(job), "analysis",
-                  job->analysis, "parameters", json_deep_copy(parameters), "items", item_list(job),
-                  "arrays", declared_list(once, declared));
+                  "version", WU_RESULT_FORMAT_VERSION, "workunit", wu_job_identity_json(job),
+                  "analysis", job->analysis, "parameters", json_deep_copy(parameters), "items",
+                  item_list(job), "arrays", declared_list(once, declared));
     if (json_object_size(json) == RESULT_KEYS &&
         (n_sources == 0 || json_object_set_new(json, "sources", source_list(job)) == 0) &&
         (job->about == NULL || json_object_set_new(json, "about", json_string(job->about)) == 0))
@@ -444,13 +444,13 @@ static tc_status survey_item(result_writer *r)
         int ok = 0;
         if (i >= want->n || array->kind != want->arrays[i].kind)
             return refuse_mismatch(r, r->index, array->info.name);
-        if (array->kind == WU_OWN) {
+        if (array->kind == WU_PER_ITEM) {
             char name[1024];
-            wu_declared_name(&want->arrays[i].declared, r->job->items[r->index].name, name,
-                             sizeof name);
+            wu_declaration_name(&want->arrays[i].declared, r->job->items[r->index].name, name,
+                                sizeof name);
             if (strcmp(array->info.name, name) != 0)
                 return refuse_mismatch(r, r->index, array->info.name);
-            r->all += (double)array->compressed.compressed / WU_COPIED;
+            r->all += (double)array->compressed.compressed / WU_COPY_SPEEDUP;
             r->any_own = true;
             continue;
         }
@@ -496,7 +496,7 @@ static tc_status write_own(result_writer *r)
     for (size_t item = 0; item < r->job->n_items; item++) {
         return_if_error(load_item(r, item, ""));
         for (size_t i = 0; i < r->current.n; i++) {
-            if (r->current.arrays[i].kind == WU_OWN)
+            if (r->current.arrays[i].kind == WU_PER_ITEM)
                 return_if_error(copy_array(r, item, &r->current.arrays[i]));
         }
     }

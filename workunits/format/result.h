@@ -14,17 +14,17 @@
 
 /* How an item's array enters the result. */
 typedef enum wu_array_kind {
-    WU_ROWS, /* the result has one array for all items: the items' arrays in their order,
-                concatenated along axis 0 */
-    WU_OWN,  /* the result has this array for each item; its name contains the item's */
-    WU_ONCE  /* the result has this array once, such as the names of features */
+    WU_ROWS,     /* the result has one array for all items: the items' arrays in their order,
+                    concatenated along axis 0 */
+    WU_PER_ITEM, /* the result has this array for each item; its name contains the item's */
+    WU_ONCE      /* the result has this array once, such as the names of features */
 } wu_array_kind;
 
 /* An array of an item's output. */
 typedef struct wu_out_array {
     wu_array_info info;
     wu_array_kind kind;
-    wu_declared declared;     /* empty if the array was added by wu_output_add... */
+    wu_declaration declared;  /* empty if the array was added by wu_output_add... */
     void *data;               /* owned, unless lent */
     bool lent;                /* the caller of wu_output_lend owns the data */
     wu_compressed compressed; /* sizes and CRC, if wu_output_add_compressed added the array;
@@ -46,7 +46,7 @@ typedef struct wu_output {
  * declared before it; an array of the whole result has declared.rows rows, and item may then be
  * NULL. Names are copied; everything else that the declarations point to must outlive the output.
  * All items of a job must have the same declarations. */
-tc_status wu_output_declare(wu_output *out, const wu_declared *declared, size_t n,
+tc_status wu_output_declare(wu_output *out, const wu_declaration *declared, size_t n,
                             const wu_item *item, tc_err *err);
 /* Adds an array without a declaration. Sets *data to its zeroed data, to be filled by the caller
  * and owned by the output; to NULL if the array is empty. width: for WU_STR; otherwise 0. */
@@ -67,19 +67,19 @@ wu_out_array *wu_output_find(const wu_output *out, const char *name);
 /* The data of the array of this name, which must exist. */
 void *wu_output_data(const wu_output *out, const char *name);
 /* Replaces lent data by copies that the output owns. */
-tc_status wu_output_keep(wu_output *out, tc_err *err);
+tc_status wu_output_copy_lent(wu_output *out, tc_err *err);
 void wu_output_free(wu_output *out);
 
 /* Functions that provide the arrays of a result's items; in texcell they read the spool, the file
  * of finished items. */
 typedef struct wu_result_source {
     void *user;
-    /* Reads the output of item `index`: its WU_OWN arrays without data (compressed), and the other
-     * arrays with data, or, if `only` is not NULL, only the array of this name. The caller frees
-     * *out after success. */
+    /* Reads the output of item `index`: its WU_PER_ITEM arrays without data (compressed), and the
+     * other arrays with data, or, if `only` is not NULL, only the array of this name. The caller
+     * frees *out after success. */
     tc_status (*read)(void *user, size_t index, const char *only, wu_output *out, tc_err *err);
     /* Passes the compressed bytes of an item's array to `take`, with the argument `taker`. */
-    tc_status (*copy)(void *user, size_t index, const char *array, wu_take take, void *taker,
+    tc_status (*copy)(void *user, size_t index, const char *array, wu_receive_fn take, void *taker,
                       tc_err *err);
 } wu_result_source;
 
@@ -90,9 +90,9 @@ typedef struct wu_write_progress {
 } wu_write_progress;
 
 /* Copying this many compressed bytes takes as long as compressing one byte. */
-enum { WU_COPIED = 16 };
+enum { WU_COPY_SPEEDUP = 16 };
 
-/* Makes the JSON of result.json. wu_job_identify must have been called for the job. once: the
+/* Makes the JSON of result.json. wu_job_compute_sha256 must have been called for the job. once: the
  * WU_ONCE arrays; declared: the arrays of an item. The caller owns the reference; NULL: no memory.
  */
 json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once,
@@ -103,9 +103,9 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
 tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err);
 
 /* Writes the result of a job: result.json, the WU_ONCE arrays, item_names, the WU_ROWS arrays, the
- * WU_OWN arrays. wu_job_identify must have been called for the job. declared: an item's arrays,
- * without data. written: may be NULL. Needs memory for those arrays of one item that are not
- * compressed. */
+ * WU_PER_ITEM arrays. wu_job_compute_sha256 must have been called for the job. declared: an item's
+ * arrays, without data. written: may be NULL. Needs memory for those arrays of one item that are
+ * not compressed. */
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
                           const wu_output *once, const wu_output *declared,
                           const wu_result_source *source, const wu_write_progress *written,

@@ -24,7 +24,7 @@ static tc_status decode_names(wu_result_file *file, const wu_array_info *info,
         return tc_no_memory(err, info->name);
     for (; file->n_items < info->shape[0]; file->n_items++) {
         wu_ucs4_to_utf8(chars + file->n_items * info->width, info->width, text, sizeof text);
-        if (!wu_name_ok(text))
+        if (!wu_is_item_name(text))
             return tc_fail(err, TC_BAD_INPUT, "%s: item_names: \"%s\" cannot be an item's name",
                            file->path, wu_quote(text).text);
         file->item_names[file->n_items] = strdup(text);
@@ -36,15 +36,15 @@ static tc_status decode_names(wu_result_file *file, const wu_array_info *info,
 
 static tc_status read_names(wu_result_file *file, tc_err *err)
 {
-    const long index = wu_npz_find(file->npz, "item_names");
+    const long index = wu_npz_find_array(file->npz, "item_names");
     if (index < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: the array item_names is missing", file->path);
-    const wu_array_info *const info = wu_npz_info(file->npz, (size_t)index);
+    const wu_array_info *const info = wu_npz_array_info(file->npz, (size_t)index);
     if (info->dtype != WU_STR || info->ndim != 1 || info->shape[0] > WU_MAX_ITEMS ||
         info->width > WU_MAX_NAME)
         return tc_fail(err, TC_BAD_INPUT, "%s: item_names: must be a list of names", file->path);
     TC_AUTOFREE void *chars = NULL;
-    return_if_error(wu_npz_load(file->npz, (size_t)index, &chars, err));
+    return_if_error(wu_npz_load_array(file->npz, (size_t)index, &chars, err));
     return decode_names(file, info, chars, err);
 }
 
@@ -60,7 +60,7 @@ static tc_status read_sources(wu_result_file *file, tc_err *err)
         return tc_no_memory(err, "the sources of items");
     for (size_t i = 0; good && i < file->n_items; i++) {
         const char *const source = json_string_value(json_array_get(list, i));
-        good = source != NULL && (source[0] == '\0' || wu_line_ok(source, WU_MAX_SOURCE));
+        good = source != NULL && (source[0] == '\0' || wu_is_text_line(source, WU_MAX_SOURCE));
         file->item_sources[i] = source;
     }
     return good ? TC_OK
@@ -72,8 +72,9 @@ static tc_status read_sources(wu_result_file *file, tc_err *err)
 /* Sets file->item_spacing, if the result has this array. */
 static tc_status read_spacing(wu_result_file *file, tc_err *err)
 {
-    const long index = wu_npz_find(file->npz, WU_ITEM_SPACING);
-    const wu_array_info *const info = index < 0 ? NULL : wu_npz_info(file->npz, (size_t)index);
+    const long index = wu_npz_find_array(file->npz, WU_ITEM_SPACING);
+    const wu_array_info *const info =
+        index < 0 ? NULL : wu_npz_array_info(file->npz, (size_t)index);
     void *data = NULL;
     if (info == NULL)
         return TC_OK;
@@ -82,7 +83,7 @@ static tc_status read_spacing(wu_result_file *file, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: " WU_ITEM_SPACING ": must have three numbers for each item",
                        file->path);
-    const tc_status status = wu_npz_load(file->npz, (size_t)index, &data, err);
+    const tc_status status = wu_npz_load_array(file->npz, (size_t)index, &data, err);
     file->item_spacing = data;
     return status;
 }
@@ -90,8 +91,8 @@ static tc_status read_spacing(wu_result_file *file, tc_err *err)
 /* Sets the length of an axis whose entries are the rows of a WU_KEYS array. */
 static tc_status measure_axis(const wu_result_file *file, wu_axis *axis, tc_err *err)
 {
-    const long at = axis->array == NULL ? -1 : wu_npz_find(file->npz, axis->array);
-    const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(file->npz, (size_t)at);
+    const long at = axis->array == NULL ? -1 : wu_npz_find_array(file->npz, axis->array);
+    const wu_array_info *const info = at < 0 ? NULL : wu_npz_array_info(file->npz, (size_t)at);
     if (axis->array == NULL)
         return TC_OK;
     if (info == NULL || info->ndim != 2 || info->shape[0] < 1 || info->shape[0] > UINT32_MAX)
@@ -109,8 +110,8 @@ static tc_status read_declared(wu_result_file *file, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"version\" is not %d", file->path,
                        WU_RESULT_JSON, WU_RESULT_FORMAT_VERSION);
     snprintf(where, sizeof where, "%.600s: %s", file->path, WU_RESULT_JSON);
-    return_if_error(wu_declared_read(json_object_get(json, "arrays"), where, &file->declared,
-                                     &file->n_declared, err));
+    return_if_error(wu_declarations_read(json_object_get(json, "arrays"), where, &file->declared,
+                                         &file->n_declared, err));
     for (size_t i = 0; i < file->n_declared; i++)
         for (unsigned k = 0; k < file->declared[i].n_axes; k++)
             return_if_error(measure_axis(file, &file->declared[i].axes[k], err));
@@ -135,7 +136,7 @@ void wu_result_file_close(wu_result_file *file)
     free(file->item_names);
     free(file->item_sources);
     free(file->item_spacing);
-    wu_declared_free(file->declared, file->n_declared);
+    wu_declarations_free(file->declared, file->n_declared);
     wu_npz_reader_close(&file->npz);
     *file = (wu_result_file){ 0 };
 }
@@ -160,7 +161,7 @@ static bool is_picture_of(const wu_array_info *info, wu_role role)
 
 /* Whether the array's axes after the first one have the declared lengths, or its second axis has
  * the product of all of them. */
-static bool axes_fit(const wu_array_info *info, const wu_declared *d)
+static bool axes_fit(const wu_array_info *info, const wu_declaration *d)
 {
     uint64_t n = 1;
     if (info->ndim > 2 && info->ndim != d->n_axes + 1)
@@ -177,29 +178,29 @@ static bool axes_fit(const wu_array_info *info, const wu_declared *d)
            (info->ndim == 2 ? d->n_axes > 0 && info->shape[1] == n : d->n_axes == 0);
 }
 
-static bool matches_declaration(const wu_array_info *info, const wu_declared *d)
+static bool matches_declaration(const wu_array_info *info, const wu_declaration *d)
 {
-    if (wu_is_own(d))
+    if (wu_is_per_item(d))
         return is_picture_of(info, d->role);
     if (d->role == WU_ITEM && info->dtype != WU_I64)
         return false;
-    if (d->role == WU_PLACE && info->dtype != WU_F64)
+    if (d->role == WU_POSITION && info->dtype != WU_F64)
         return false;
     if (d->role == WU_KEYS && (info->dtype != WU_I32 || info->ndim != 2))
         return false;
     return axes_fit(info, d);
 }
 
-tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item,
-                           size_t *index, tc_err *err)
+tc_status wu_find_declared_array(const wu_result_file *file, const wu_declaration *d,
+                                 const char *item, size_t *index, tc_err *err)
 {
     char name[WU_TITLE_MAX];
-    wu_declared_name(d, item, name, sizeof name);
-    const long at = wu_npz_find(file->npz, name);
+    wu_declaration_name(d, item, name, sizeof name);
+    const long at = wu_npz_find_array(file->npz, name);
     if (at < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: the array %s is missing", file->path, name);
     *index = (size_t)at;
-    if (!matches_declaration(wu_npz_info(file->npz, *index), d))
+    if (!matches_declaration(wu_npz_array_info(file->npz, *index), d))
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: does not have the declared type and shape",
                        file->path, name);
     return TC_OK;
@@ -211,9 +212,9 @@ const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item)
     size_t index;
     for (size_t i = 0; i < file->n_declared; i++)
         if (wu_is_picture(file->declared[i].role) &&
-            wu_find_declared(file, &file->declared[i], file->item_names[item], &index, NULL) ==
-                TC_OK)
-            return wu_npz_info(file->npz, index);
+            wu_find_declared_array(file, &file->declared[i], file->item_names[item], &index,
+                                   NULL) == TC_OK)
+            return wu_npz_array_info(file->npz, index);
     return NULL;
 }
 
@@ -222,16 +223,17 @@ const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item)
 enum { MAX_COLUMNS = 1000000 }; /* the most columns of a table */
 
 /* Whether an array is part of a table. */
-static bool is_column(const wu_declared *d)
+static bool is_column(const wu_declaration *d)
 {
-    return d->table != NULL && d->role <= WU_PLACE;
+    return d->table != NULL && d->role <= WU_POSITION;
 }
 
 /* Adds an array to the table, which must be the last one. */
 static tc_status add_array(const wu_result_file *file, wu_table *table, const wu_table_array *array,
                            tc_err *err)
 {
-    const uint64_t elements = wu_declared_elements(array->declared), rows = array->info->shape[0];
+    const uint64_t elements = wu_declaration_elements(array->declared),
+                   rows = array->info->shape[0];
     const bool is_item = array->declared->role == WU_ITEM;
     const char *const name = array->info->name;
     if (is_item && table->n_arrays > 0)
@@ -240,8 +242,8 @@ static tc_status add_array(const wu_result_file *file, wu_table *table, const wu
     if (table->n_arrays > 0 && rows != table->rows)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s has %" PRIu64 " rows, but %s has %" PRIu64,
                        file->path, name, rows, table->arrays[0].info->name, table->rows);
-    table->has_item = table->has_item || is_item;
-    if (!table->has_item && rows != file->n_items)
+    table->has_item_array = table->has_item_array || is_item;
+    if (!table->has_item_array && rows != file->n_items)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s has %" PRIu64 " rows, but there are %zu items",
                        file->path, name, rows, file->n_items);
     if (elements > MAX_COLUMNS - table->n_columns)
@@ -264,7 +266,7 @@ static int axis_of(const char *word)
 /* Returns the factor that converts a value in pixels to micrometres or square micrometres, or NaN
  * if there is none. Sets *power to 1 for a length or position, 2 for an area, 0 for other values.
  * element: index in a row of the array. spacing: z, y, x. */
-static double micrometre_factor(const wu_declared *d, size_t element, const double *spacing,
+static double micrometre_factor(const wu_declaration *d, size_t element, const double *spacing,
                                 int *power)
 {
     const bool pixel =
@@ -298,14 +300,14 @@ static int power_of(const wu_table *table, const wu_column *c)
 
 /* Whether the array is "measure": the area of the segmented part of an image in pixels, or its
  * volume in um^3 in a stack. */
-static bool is_measure(const wu_declared *d)
+static bool is_measure(const wu_declaration *d)
 {
     return d->unit == NULL && d->title != NULL && strcmp(d->title, "measure") == 0;
 }
 
 /* If the analysis has scaled an array's values by the size of a voxel, returns the power of their
  * unit: 1 for um, 2 for um^2, 3 for um^3. Otherwise returns 0. */
-static int scaled_power(const wu_table *table, const wu_declared *d)
+static int scaled_power(const wu_table *table, const wu_declaration *d)
 {
     static const char *const units[] = { "um", "um^2", "um^3" };
     if (d->unit == NULL)
@@ -331,7 +333,7 @@ static bool is_any_scaled(const wu_result_file *file)
 }
 
 /* Whether the array is voxel_volume and meaningless, as no voxel size is known. */
-static bool is_meaningless(const wu_table *table, const wu_declared *d)
+static bool is_meaningless(const wu_table *table, const wu_declaration *d)
 {
     return table->in_voxels && d->title != NULL && strcmp(d->title, "voxel_volume") == 0;
 }
@@ -345,10 +347,10 @@ static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_
     table->columns = calloc(most + 1, sizeof *table->columns);
     if (table->columns == NULL)
         return tc_no_memory(err, "the columns of a table");
-    for (size_t i = table->has_item; i < table->n_arrays; i++)
+    for (size_t i = table->has_item_array; i < table->n_arrays; i++)
         for (int in_um = 0; in_um < (file->item_spacing != NULL ? 2 : 1); in_um++)
             for (size_t k = 0;
-                 table->n_columns < most && k < wu_declared_elements(table->arrays[i].declared);
+                 table->n_columns < most && k < wu_declaration_elements(table->arrays[i].declared);
                  k++) {
                 const wu_column column = { i, k, in_um };
                 if (in_um ? power_of(table, &column) > 0
@@ -374,8 +376,8 @@ static tc_status make_table(const wu_result_file *file, wu_tables *out, size_t f
         wu_table_array array = { .declared = &file->declared[i] };
         if (!is_column(array.declared) || strcmp(array.declared->table, table->name) != 0)
             continue;
-        return_if_error(wu_find_declared(file, array.declared, NULL, &array.index, err));
-        array.info = wu_npz_info(file->npz, array.index);
+        return_if_error(wu_find_declared_array(file, array.declared, NULL, &array.index, err));
+        array.info = wu_npz_array_info(file->npz, array.index);
         if (array.info->ndim > 2)
             continue;
         status = add_array(file, table, &array, err);
@@ -402,19 +404,19 @@ tc_status wu_tables_find(const wu_result_file *file, wu_tables *out, tc_err *err
     *out = (wu_tables){ 0 };
     out->tables = calloc(file->n_declared + 1, sizeof *out->tables);
     out->arrays = calloc(file->n_declared + 1, sizeof *out->arrays);
-    out->used = calloc(wu_npz_count(file->npz) + 1, sizeof *out->used);
+    out->used = calloc(wu_npz_array_count(file->npz) + 1, sizeof *out->used);
     if (out->tables == NULL || out->arrays == NULL || out->used == NULL)
         return tc_no_memory(err, "tables");
-    out->used[wu_npz_find(file->npz, "item_names")] = true;
+    out->used[wu_npz_find_array(file->npz, "item_names")] = true;
     if (file->item_spacing != NULL)
-        out->used[wu_npz_find(file->npz, WU_ITEM_SPACING)] = true;
+        out->used[wu_npz_find_array(file->npz, WU_ITEM_SPACING)] = true;
     for (size_t i = 0; i < file->n_declared; i++) {
-        const wu_declared *const d = &file->declared[i];
+        const wu_declaration *const d = &file->declared[i];
         size_t index = 0;
         if (is_column(d) && !is_made(out, d->table))
             return_if_error(make_table(file, out, i, err));
-        if (d->role >= WU_TITLES && !wu_is_own(d)) {
-            return_if_error(wu_find_declared(file, d, NULL, &index, err));
+        if (d->role >= WU_TITLES && !wu_is_per_item(d)) {
+            return_if_error(wu_find_declared_array(file, d, NULL, &index, err));
             out->used[index] = true;
         }
     }
@@ -436,7 +438,7 @@ void wu_tables_free(wu_tables *tables)
 static bool is_in_voxels(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
-    const wu_declared *const d = table->arrays[c->array].declared;
+    const wu_declaration *const d = table->arrays[c->array].declared;
     return table->in_voxels && !c->in_um && scaled_power(table, d) > 0;
 }
 
@@ -444,7 +446,7 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
 {
     assert(column < table->n_columns);
     const wu_column *const c = &table->columns[column];
-    wu_title(table->arrays[c->array].declared, c->element, 0, out);
+    wu_declaration_title(table->arrays[c->array].declared, c->element, 0, out);
     const size_t n = strlen(out);
     if (c->in_um)
         snprintf(out + n, WU_TITLE_MAX - n, "%s", power_of(table, c) == 2 ? "_um2" : "_um");
@@ -455,7 +457,7 @@ void wu_column_title(const wu_table *table, size_t column, char out[WU_TITLE_MAX
 }
 
 /* Whether an array's values are grey values, for which declarations have no unit. */
-static bool is_grey(const wu_declared *d)
+static bool is_grey(const wu_declaration *d)
 {
     static const char *const titles[] = { "mean",
                                           "threshold",
@@ -476,7 +478,7 @@ const char *wu_column_unit(const wu_table *table, size_t column)
 {
     assert(column < table->n_columns);
     const wu_column *const c = &table->columns[column];
-    const wu_declared *const d = table->arrays[c->array].declared;
+    const wu_declaration *const d = table->arrays[c->array].declared;
     if (c->in_um)
         return power_of(table, c) == 2 ? "um^2" : "um";
     if (is_in_voxels(table, column))
@@ -499,7 +501,7 @@ static tc_status open_array(wu_cursor *cursor, size_t i, tc_err *err)
 {
     struct wu_cursor_array *const to = &cursor->arrays[i];
     const wu_table_array *const array = &cursor->table->arrays[i];
-    if (!tc_mul_size((size_t)wu_declared_elements(array->declared),
+    if (!tc_mul_size((size_t)wu_declaration_elements(array->declared),
                      wu_dtype_size(array->info->dtype, array->info->width), &to->row_bytes))
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: a row is too long", cursor->file->path,
                        array->info->name);
@@ -526,7 +528,7 @@ static tc_status find_item(wu_cursor *cursor, tc_err *err)
 {
     const wu_table *const table = cursor->table;
     int64_t item = (int64_t)cursor->row;
-    if (table->has_item)
+    if (table->has_item_array)
         memcpy(&item, cursor->arrays[0].data, sizeof item);
     if (item < 0 || (uint64_t)item >= cursor->file->n_items)
         return tc_fail(err, TC_BAD_INPUT,

@@ -21,7 +21,7 @@ typedef struct wu_result_file {
     double *item_spacing; /* [n_items][3] size of a voxel (z, y, x) in micrometres, NaN if it is
                              unknown; NULL if it is unknown for all items */
     size_t n_declared;
-    wu_declared *declared; /* [n_declared] from result.json; the arrays need not match them */
+    wu_declaration *declared; /* [n_declared] from result.json; the arrays need not match them */
 } wu_result_file;
 
 /* Opens a result and reads its declarations and item_names. limits: as for wu_npz_open.
@@ -34,8 +34,8 @@ void wu_result_file_close(wu_result_file *file);
 /* Finds the array of a declaration, and sets *index to its index in the NPZ. item: the name of an
  * item, for pictures; otherwise NULL. TC_BAD_INPUT: the array does not exist or does not match its
  * declaration. */
-tc_status wu_find_declared(const wu_result_file *file, const wu_declared *d, const char *item,
-                           size_t *index, tc_err *err);
+tc_status wu_find_declared_array(const wu_result_file *file, const wu_declaration *d,
+                                 const char *item, size_t *index, tc_err *err);
 
 /* Returns the first picture of item `item` in the result, whose shape is the item's size, or NULL
  * if the result has no picture of it. */
@@ -47,7 +47,7 @@ const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item);
 typedef struct wu_table_array {
     size_t index;              /* index of the array in the NPZ */
     const wu_array_info *info; /* shape [rows] or [rows, k] */
-    const wu_declared *declared;
+    const wu_declaration *declared;
 } wu_table_array;
 
 /* A column of a table: one element of each row of an array. */
@@ -62,8 +62,8 @@ typedef struct wu_table {
     uint64_t rows;
     size_t n_arrays;
     wu_table_array *arrays; /* points into wu_tables.arrays */
-    bool has_item;  /* the table may have any number of rows for an item, and arrays[0] (role
-                       WU_ITEM) has the item of each row; false: row i belongs to item i */
+    bool has_item_array; /* the table may have any number of rows for an item, and arrays[0] (role
+                      WU_ITEM) has the item of each row; false: row i belongs to item i */
     bool in_voxels; /* the size of voxels is unknown for all items: sizes are not in micrometres */
     bool flat;      /* the items are images, not stacks, as a picture in the result shows */
     size_t n_columns; /* number of columns, without the WU_ITEM array */

@@ -41,8 +41,8 @@ wu_item_title wu_item_title_of(const char *name, const char *source)
     static const char unders[] = "____";
     char base[4 * WU_MAX_NAME] = ""; /* composing letters leaves at least a third of their bytes */
     wu_item_title out = { "" };
-    strncat(base, source == NULL ? "" : os_last_part(source), sizeof base - 1);
-    tc_compose(base);
+    strncat(base, source == NULL ? "" : os_base_name(source), sizeof base - 1);
+    tc_compose_accents(base);
     strncat(out.text, name, WU_MAX_NAME);
     for (size_t i = 0; base[i] != '\0' && out.text[i] != '\0';) {
         uint32_t c = 0;

@@ -46,7 +46,8 @@ struct wu_zip_writer {
 
 static tc_status fail_write(const wu_zip_writer *w, tc_err *err)
 {
-    return tc_fail(err, tc_write_fault(errno), "%s: cannot write: %s", w->shown, strerror(errno));
+    return tc_fail(err, tc_write_error_status(errno), "%s: cannot write: %s", w->shown,
+                   strerror(errno));
 }
 
 /* --- bytes ----------------------------------------------------------------------------------- */
@@ -107,7 +108,8 @@ static tc_status append_bytes(wu_zip_writer *w, const void *data, size_t n, tc_e
     return TC_OK;
 }
 
-/* Appends compressed bytes to the file. A wu_take function for the compressor; user: the writer. */
+/* Appends compressed bytes to the file. A wu_receive_fn function for the compressor; user: the
+ * writer. */
 static tc_status append_compressed(void *user, const void *data, size_t n, tc_err *err)
 {
     return append_bytes(user, data, n, err);

@@ -82,7 +82,7 @@ static bool is_done(const char *unit, const char *result)
     wu_job *job = NULL;
     const bool done = os_kind_of(result) == OS_FILE &&
                       wu_result_file_open(result, NULL, &file, NULL) == TC_OK &&
-                      wu_open_images(&file, unit, false, &job, NULL) == TC_OK;
+                      wu_open_unit_of_result(&file, unit, false, &job, NULL) == TC_OK;
     wu_job_destroy(&job);
     wu_result_file_close(&file);
     return done;
@@ -101,7 +101,7 @@ static tc_status remove_spool(const char *place, tc_err *err)
     tc_err busy;
 
     for (size_t i = 0; i < N; i++)
-        good = (paths[i] = wu_path_in(place, "result", ends[i])) != NULL && good;
+        good = (paths[i] = wu_join_path(place, "result", ends[i])) != NULL && good;
     if (good && os_kind_of_link(paths[N - 1]) == OS_FILE &&
         tc_open_locked(paths[N - 1], paths[N - 1], &fd, &busy) == TC_OK) {
         for (size_t i = 0; i < N; i++)
@@ -148,23 +148,23 @@ static tc_status run_texcell(const run_words *o, const char *unit, const char *r
 static tc_status compute_result(const run_words *o, const wu_pack_into *into, char **result,
                                 tc_err *err)
 {
-    *result = wu_path_in(into->place, "result", ".npz");
+    *result = wu_join_path(into->output_folder, "result", ".npz");
     if (*result == NULL)
         return tc_no_memory(err, into->folder);
     if (is_done(into->unit, *result)) {
-        wu_note("%s: has the result already, which is kept; another -o computes it again",
-                into->folder);
-        return remove_spool(into->place, err);
+        wu_print_note("%s: has the result already, which is kept; another -o computes it again",
+                      into->folder);
+        return remove_spool(into->output_folder, err);
     }
     if (os_kind_of(*result) == OS_FILE)
-        wu_note("%s: replaces the result there, which has other parameters or options",
-                into->folder);
+        wu_print_note("%s: replaces the result there, which has other parameters or options",
+                      into->folder);
     return run_texcell(o, into->unit, *result, err);
 }
 
 static void free_into(wu_pack_into *into)
 {
-    free(into->place);
+    free(into->output_folder);
     free(into->unit);
     wu_thumbnails_free(into->thumbnails, into->n_thumbnails);
 }
@@ -197,7 +197,7 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
     export_call e = { .result = v->result, .unit = v->unit, .folder = folder, .also = also };
     pthread_t thread;
     const bool in_thread = !also.pictures && !also.tiff && !also.geojson && os_processors() > 1 &&
-                           os_thread(&thread, export_files, &e);
+                           os_create_thread(&thread, export_files, &e);
     tc_status status = TC_OK;
     if (!in_thread)
         export_files(&e);
@@ -209,8 +209,9 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
         pthread_join(thread, NULL);
     if (e.status != TC_OK)
         return tc_fail(err, e.status, "%s", e.err.message);
-    return status == TC_OK ? wu_report_marks_csv(&report, folder, true /* columns.csv, too */, err)
-                           : status;
+    return status == TC_OK
+               ? wu_report_write_marks_csv(&report, folder, true /* columns.csv, too */, err)
+               : status;
 }
 
 /* Removes the files with the runs of labels (texcell run --label-runs), which only the page needs.
@@ -241,7 +242,7 @@ static int add_other(void *user, const char *name, bool may_be_folder)
                   strchr(name, '=') != NULL) ||
                  (o->n > 1 && strcmp(name, "result.npz") == 0);
     for (size_t k = 0; other && o->n > 1 && k < o->n; k++)
-        other = strcmp(os_last_part(o->variants[k].place), name) != 0;
+        other = strcmp(os_base_name(o->variants[k].output_folder), name) != 0;
     if (other && at + strlen(name) + 3 < sizeof o->names)
         snprintf(o->names + at, sizeof o->names - at, "%s%s", at > 0 ? ", " : "", name);
     return 0;
@@ -253,7 +254,7 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
                             wu_export_extras also, wu_thumbnail *thumbnails, const char *colour,
                             const an_suggestion *suggestion, tc_err *err)
 {
-    TC_AUTOFREE char *const page = wu_path_in(folder, "report", ".html");
+    TC_AUTOFREE char *const page = wu_join_path(folder, "report", ".html");
     if (page == NULL)
         return tc_no_memory(err, folder);
     return_if_error(
@@ -263,7 +264,8 @@ static tc_status write_page(const char *folder, const wu_variant *variants, size
     other_results o = { .variants = variants, .n = n };
     os_list(folder, add_other, &o);
     if (o.names[0] != '\0')
-        wu_note_of(folder, "holds other results, which are not on the page: %s", o.names);
+        wu_print_note_of_file(folder, "holds other results, which are not on the page: %s",
+                              o.names);
     printf("%s\n", page);
     return TC_OK;
 }
@@ -406,8 +408,8 @@ static tc_status pack_variant(const analyse_options *o, const tc_option *options
         fflush(stdout);
         status = wu_pack_folder(n + argc - 1, words, &into, err);
         v->unit = into.unit;
-        v->place = into.place;
-        into.unit = into.place = NULL;
+        v->output_folder = into.output_folder;
+        into.unit = into.output_folder = NULL;
         memcpy(colour, into.colour, sizeof into.colour);
         if (status == TC_OK && *folder == NULL) {
             *folder = strdup(into.folder);
@@ -425,10 +427,12 @@ static tc_status pack_variant(const analyse_options *o, const tc_option *options
 static tc_status compute_variant(const analyse_options *o, const char *folder, wu_variant *v,
                                  tc_err *err)
 {
-    const wu_pack_into into = { .folder = folder, .place = v->place, .unit = v->unit };
+    const wu_pack_into into = { .folder = folder,
+                                .output_folder = v->output_folder,
+                                .unit = v->unit };
     return_if_error(compute_result(&o->run, &into, &v->result, err));
-    return wu_export_write(v->result, o->also.pictures || o->also.tiff ? v->unit : NULL, v->place,
-                           o->also, err);
+    return wu_export_write(v->result, o->also.pictures || o->also.tiff ? v->unit : NULL,
+                           v->output_folder, o->also, err);
 }
 
 /* Runs analyse with --sweep: packs, computes and exports each variant, and writes one page of all.
@@ -456,7 +460,7 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
         free(variants[k].name);
         free(variants[k].unit);
         free(variants[k].result);
-        free(variants[k].place);
+        free(variants[k].output_folder);
     }
     free(variants);
     free(folder);
@@ -486,7 +490,7 @@ static tc_status analyse_once(const analyse_options *o, const tc_option *options
 
 tc_status wu_analyse(int argc, char **argv, tc_err *err)
 {
-    analyse_options o = { .also = { .for_report = true, .marks = true } };
+    analyse_options o = { .also = { .for_report = true, .without_items_csv = true } };
     const char *swept;
     tc_option options[] = { { "device", 0, TC_TAKE, .to = &o.run.device, .take = read_device },
                             { "threads", 0, TC_TAKE, .to = &o.run.threads, .take = read_threads },

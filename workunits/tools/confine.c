@@ -23,7 +23,7 @@ typedef struct list {
 } list;
 
 /* Adds a place. path: owned by the list afterwards; NULL if memory ran out when it was made. */
-static void add_place(list *l, char *path, os_may may)
+static void add_place(list *l, char *path, os_access_right may)
 {
     os_place *const grown =
         path == NULL ? NULL : tc_array_grow(l->places, l->n, &l->room, sizeof *grown);
@@ -41,7 +41,7 @@ static void add_place(list *l, char *path, os_may may)
 static int add_entry(void *user, const char *name, bool may_be_folder)
 {
     list *const l = user;
-    char *const path = name[0] == '.' ? NULL : wu_path_in(l->folder, name, "");
+    char *const path = name[0] == '.' ? NULL : wu_join_path(l->folder, name, "");
 
     (void)may_be_folder;
     if (path != NULL && os_kind_of(path) == OS_FILE)
@@ -87,7 +87,8 @@ tc_status wu_confine(char *const *inputs, size_t n, const char *output, tc_err *
     add_place(&l, strdup(""), OS_MAY_NOTHING);
     if (l.failed)
         status = tc_no_memory(err, "the names of inputs");
-    else if (!os_confine(l.places, output != NULL ? OS_CALLS_MAKE | OS_CALLS_LOCK : 0))
+    else if (!os_confine(l.places,
+                         output != NULL ? OS_CALLS_MODIFY_FILES | OS_CALLS_LOCK_FILES : 0))
         status =
             tc_fail(err, TC_TRY_LATER, "this process cannot give up its rights to other files: %s",
                     strerror(errno));

@@ -75,7 +75,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
                                   { "images", 0, TC_TEXT, .to = &o->images },
                                   { "pictures", 0, TC_FLAG, .to = &o->extras.pictures },
                                   { "marks", 0, TC_TEXT, .to = &o->marks },
-                                  { "only-marks", 0, TC_FLAG, .to = &o->extras.only_marks },
+                                  { "only-marks", 0, TC_FLAG, .to = &o->extras.only_removes_files },
                                   { "suggested", 0, TC_TEXT, .to = &o->suggested },
                                   { "tiff", 0, TC_FLAG, .to = &o->extras.tiff },
                                   { "geojson", 0, TC_FLAG, .to = &o->extras.geojson },
@@ -85,9 +85,9 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
     if (n_files != 1)
         return tc_fail(err, TC_USAGE, "export: takes one RESULT.npz, %d given", n_files);
     o->result = argv[1];
-    o->extras.marks = o->marks != NULL;
+    o->extras.without_items_csv = o->marks != NULL;
     o->extras.pictures = o->extras.pictures || o->images != NULL;
-    if (o->extras.only_marks &&
+    if (o->extras.only_removes_files &&
         (o->marks == NULL || o->extras.pictures || o->extras.tiff || o->extras.geojson))
         return tc_fail(err, TC_USAGE, "export: --only-marks goes with --marks alone");
     if (o->folder == NULL)
@@ -112,7 +112,7 @@ static tc_status fail_list(const char *folder, tc_err *err)
 static tc_status write_list(const char *folder, const char *mode, const char *line, const char *end,
                             tc_err *err)
 {
-    char *const path = wu_path_in(folder, WU_EXPORT_LIST, "");
+    char *const path = wu_join_path(folder, WU_EXPORT_LIST, "");
     if (path == NULL)
         return tc_no_memory(err, WU_EXPORT_LIST);
     FILE *const list = fopen(path, mode);
@@ -130,8 +130,8 @@ wu_item_title wu_result_item_title(const wu_result_file *file, size_t item)
                             file->item_sources == NULL ? NULL : file->item_sources[item]);
 }
 
-wu_file_name wu_name_file(const wu_result_file *file, const wu_declared *d, size_t item,
-                          const char *array)
+wu_file_name wu_array_file_name(const wu_result_file *file, const wu_declaration *d, size_t item,
+                                const char *array)
 {
     assert(item < file->n_items);
     const char *const name = file->item_names[item], *const mark = strstr(d->name, "{item}");
@@ -153,11 +153,12 @@ static tc_status refuse_existing(const char *path, const char *folder, tc_err *e
                    path, folder);
 }
 
-tc_status wu_export_begin(const char *folder, const char *name, const char *end, tc_err *err)
+tc_status wu_export_list_file(const char *folder, const char *name, const char *end, tc_err *err)
 {
-    char *const path = wu_path_in(folder, name, end), *const file = path == NULL
-                                                                        ? NULL
-                                                                        : path + strlen(folder) + 1;
+    char *const path = wu_join_path(folder, name, end), *const file =
+                                                            path == NULL
+                                                                ? NULL
+                                                                : path + strlen(folder) + 1;
     tc_status status = TC_OK;
     if (path == NULL)
         return tc_no_memory(err, name);
@@ -175,7 +176,7 @@ static bool is_export_name(const char *name, size_t n)
 {
     static const char *const ends[] = { ".csv", ".json", ".png", ".tif", ".geojson" };
     for (size_t i = 0;
-         name[0] != '.' && os_last_part(name) == name && i < sizeof ends / sizeof *ends; i++)
+         name[0] != '.' && os_base_name(name) == name && i < sizeof ends / sizeof *ends; i++)
         if (n > strlen(ends[i]) &&
             strncmp(name + n - strlen(ends[i]), ends[i], strlen(ends[i])) == 0)
             return true;
@@ -185,7 +186,7 @@ static bool is_export_name(const char *name, size_t n)
 /* Whether the list in the folder has the name. */
 static bool is_listed(const char *folder, const char *name)
 {
-    TC_AUTOFREE char *const path = wu_path_in(folder, WU_EXPORT_LIST, "");
+    TC_AUTOFREE char *const path = wu_join_path(folder, WU_EXPORT_LIST, "");
     FILE *const list = path == NULL ? NULL : fopen(path, "rb");
     char line[1024]; /* a file name has at most 255 bytes */
     bool is_found = false;
@@ -198,11 +199,11 @@ static bool is_listed(const char *folder, const char *name)
     return is_found;
 }
 
-tc_status wu_export_check(const char *folder, tc_err *err)
+tc_status wu_export_check_folder(const char *folder, tc_err *err)
 {
     static const char *const names[] = { "items.csv", "columns.csv", WU_EXPORT_PARAMETERS ".json" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        TC_AUTOFREE char *const path = wu_path_in(folder, names[i], "");
+        TC_AUTOFREE char *const path = wu_join_path(folder, names[i], "");
         if (path == NULL)
             return tc_no_memory(err, names[i]);
         if (os_kind_of_link(path) != OS_NOTHING && !is_listed(folder, names[i]))
@@ -213,7 +214,7 @@ tc_status wu_export_check(const char *folder, tc_err *err)
 
 static tc_status remove_file(const char *folder, const char *name, const char *end, tc_err *err)
 {
-    TC_AUTOFREE char *const path = wu_path_in(folder, name, end);
+    TC_AUTOFREE char *const path = wu_join_path(folder, name, end);
     if (path == NULL)
         return tc_no_memory(err, name);
     if (os_kind_of_link(path) == OS_FILE && unlink(path) != 0)
@@ -225,7 +226,7 @@ static tc_status remove_file(const char *folder, const char *name, const char *e
  * list was changed by a person. */
 static const char list_end[] = "# all files are written";
 
-tc_status wu_export_end(const char *folder, tc_err *err)
+tc_status wu_export_finish_list(const char *folder, tc_err *err)
 {
     return write_list(folder, "ab", list_end, "\n", err);
 }
@@ -234,7 +235,7 @@ tc_status wu_export_end(const char *folder, tc_err *err)
  * `finished`, the time at which the export that wrote it ended. */
 static tc_status keep_edited(const char *folder, const char *name, time_t finished, tc_err *err)
 {
-    TC_AUTOFREE char *const path = wu_path_in(folder, name, "");
+    TC_AUTOFREE char *const path = wu_join_path(folder, name, "");
     struct stat info;
     const size_t n = strlen(name);
     if (path == NULL)
@@ -246,14 +247,14 @@ static tc_status keep_edited(const char *folder, const char *name, time_t finish
         char end[24] = ".edited";
         if (i > 1)
             snprintf(end, sizeof end, ".edited%u", i);
-        TC_AUTOFREE char *const kept = wu_path_in(folder, name, end);
+        TC_AUTOFREE char *const kept = wu_join_path(folder, name, end);
         if (kept == NULL)
             return tc_no_memory(err, name);
         if (os_kind_of_link(kept) != OS_NOTHING)
             continue;
         if (rename(path, kept) != 0)
             return tc_fail(err, TC_IO, "%s: cannot be renamed: %s", path, strerror(errno));
-        wu_note("%s: was changed after it was written: kept as %s%s", path, name, end);
+        wu_print_note("%s: was changed after it was written: kept as %s%s", path, name, end);
         return TC_OK;
     }
 }
@@ -302,7 +303,7 @@ static time_t when_finished(FILE *list)
 /* Removes the files that an earlier export wrote, and begins a new list. */
 static tc_status clear_folder(const char *folder, tc_err *err)
 {
-    char *const path = wu_path_in(folder, WU_EXPORT_LIST, "");
+    char *const path = wu_join_path(folder, WU_EXPORT_LIST, "");
     char line[1024]; /* a file name has at most 255 bytes */
     tc_status status = TC_OK;
     if (path == NULL)
@@ -338,11 +339,11 @@ static bool is_result_of(const json_t *identity, const wu_job *job)
             (sha256 != NULL && strcmp(sha256, job->file_sha256) == 0));
 }
 
-tc_status wu_open_images(const wu_result_file *file, const char *path, bool by_crc, wu_job **job,
-                         tc_err *err)
+tc_status wu_open_unit_of_result(const wu_result_file *file, const char *path, bool by_crc,
+                                 wu_job **job, tc_err *err)
 {
     return_if_error(wu_job_read(path, job, err));
-    return_if_error(by_crc ? TC_OK : wu_job_identify(*job, err));
+    return_if_error(by_crc ? TC_OK : wu_job_compute_sha256(*job, err));
     if (!is_result_of(json_object_get(wu_npz_json(file->npz), "workunit"), *job))
         return tc_fail(err, TC_BAD_INPUT, "%s: is not the work unit that %s is a result of", path,
                        file->path);
@@ -359,23 +360,23 @@ static void note_unused(const wu_result_file *file, wu_export_extras extras, boo
 {
     bool has_pictures = false;
     for (size_t k = 0; k < file->n_items * file->n_declared; k++) {
-        const wu_declared *const d = &file->declared[k % file->n_declared];
+        const wu_declaration *const d = &file->declared[k % file->n_declared];
         size_t index;
-        if ((wu_is_picture(d->role) ? !extras.pictures : wu_is_own(d)) &&
-            wu_find_declared(file, d, file->item_names[k / file->n_declared], &index, NULL) ==
+        if ((wu_is_picture(d->role) ? !extras.pictures : wu_is_per_item(d)) &&
+            wu_find_declared_array(file, d, file->item_names[k / file->n_declared], &index, NULL) ==
                 TC_OK) {
             used[index] = true;
             has_pictures = has_pictures || wu_is_picture(d->role);
         }
     }
     if (has_pictures && !extras.tiff && !extras.for_report)
-        wu_note("%s: has pictures: --pictures draws them, and --tiff writes their values",
-                file->path);
-    for (size_t i = 0; i < wu_npz_count(file->npz); i++) {
-        const char *name = wu_npz_info(file->npz, i)->name;
+        wu_print_note("%s: has pictures: --pictures draws them, and --tiff writes their values",
+                      file->path);
+    for (size_t i = 0; i < wu_npz_array_count(file->npz); i++) {
+        const char *name = wu_npz_array_info(file->npz, i)->name;
         if (!used[i])
-            wu_note("%s: %s is in no table and no picture; read it with numpy.load", file->path,
-                    name);
+            wu_print_note("%s: %s is in no table and no picture; read it with numpy.load",
+                          file->path, name);
     }
 }
 
@@ -384,11 +385,11 @@ static tc_status write_parameters(const wu_result_file *file, const char *folder
 {
     TC_AUTOFREE char *const text =
         wu_json_text(json_object_get(wu_npz_json(file->npz), "parameters"), WU_JSON_LAYOUT);
-    TC_AUTOFREE char *const path = wu_path_in(folder, WU_EXPORT_PARAMETERS, ".json");
+    TC_AUTOFREE char *const path = wu_join_path(folder, WU_EXPORT_PARAMETERS, ".json");
     wu_new_file out = { 0 };
     if (text == NULL || path == NULL)
         return tc_no_memory(err, "parameters");
-    return_if_error(wu_export_begin(folder, WU_EXPORT_PARAMETERS, ".json", err));
+    return_if_error(wu_export_list_file(folder, WU_EXPORT_PARAMETERS, ".json", err));
     const tc_status status = wu_new_file_open(path, &out, err);
     if (status == TC_OK)
         fprintf(out.file, "%s\n", text);
@@ -404,14 +405,15 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     size_t n_tables = 0, n_pictures = 0;
     return_if_error(wu_result_file_open(result, NULL, &file, err));
     if (unit != NULL)
-        return_if_error(wu_open_images(&file, unit, false, &images, err));
+        return_if_error(wu_open_unit_of_result(&file, unit, false, &images, err));
     return_if_error(wu_tables_find(&file, &tables, err));
     return_if_error(wu_make_folder(folder, err));
     return_if_error(clear_folder(folder, err));
-    if (extras.only_marks)
+    if (extras.only_removes_files)
         return TC_OK;
-    return_if_error(wu_export_tables(&file, &tables, folder, extras.marks, &n_tables, err));
-    n_tables += extras.marks && wu_has_groups(&file, &tables);
+    return_if_error(
+        wu_export_tables(&file, &tables, folder, extras.without_items_csv, &n_tables, err));
+    n_tables += extras.without_items_csv && wu_result_has_groups(&file, &tables);
     if (extras.for_report)
         return_if_error(write_parameters(&file, folder, err));
     if (extras.pictures)
@@ -423,19 +425,19 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
     if (extras.tiff)
         return_if_error(wu_export_tiff(&file, images, folder, &n_pictures, err));
     if (extras.tiff && n_pictures == before)
-        wu_note("%s: has no labels, masks or maps: --tiff writes nothing", result);
+        wu_print_note("%s: has no labels, masks or maps: --tiff writes nothing", result);
     before = n_pictures;
     if (extras.geojson)
         return_if_error(wu_export_geojson(&file, &tables, folder, &n_pictures, err));
     if (extras.geojson && n_pictures == before)
-        wu_note("%s: has no labels, masks or places: --geojson writes nothing", result);
+        wu_print_note("%s: has no labels, masks or places: --geojson writes nothing", result);
     note_unused(&file, extras, tables.used);
     printf("%s: %zu %s", folder, n_tables, n_tables == 1 ? "table" : "tables");
     if (n_pictures > 0 || extras.pictures)
         printf(", %zu %s\n", n_pictures, n_pictures == 1 ? "picture" : "pictures");
     else
         printf(" (--pictures adds PNG)\n");
-    return extras.marks ? TC_OK : wu_export_end(folder, err);
+    return extras.without_items_csv ? TC_OK : wu_export_finish_list(folder, err);
 }
 
 tc_status wu_export(int argc, char **argv, tc_err *err)
@@ -449,7 +451,7 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
                                (char *)(uintptr_t)o.marks, (char *)(uintptr_t)o.suggested },
                    4, o.folder, err));
     return_if_error(wu_export_write(o.result, o.images, o.folder, o.extras, err));
-    return o.marks != NULL
-               ? wu_write_marks(o.result, o.marks, o.suggested, o.folder, !o.extras.only_marks, err)
-               : TC_OK;
+    return o.marks != NULL ? wu_write_marks(o.result, o.marks, o.suggested, o.folder,
+                                            !o.extras.only_removes_files, err)
+                           : TC_OK;
 }

@@ -253,10 +253,10 @@ static void put_regions(geojson *g, const rings *r, const char *title, int64_t z
 
 static tc_status begin_file(geojson *g, const char *folder, const char *name, tc_err *err)
 {
-    TC_AUTOFREE char *const path = wu_path_in(folder, name, ".geojson");
+    TC_AUTOFREE char *const path = wu_join_path(folder, name, ".geojson");
     *g = (geojson){ .features = 0 };
     return_if_error(path == NULL ? tc_no_memory(err, name)
-                                 : wu_export_begin(folder, name, ".geojson", err));
+                                 : wu_export_list_file(folder, name, ".geojson", err));
     return_if_error(wu_new_file_open(path, &g->out, err));
     fputs("{\"type\":\"FeatureCollection\",\"features\":[", g->out.file);
     return TC_OK;
@@ -281,10 +281,10 @@ static void free_rings(rings *r)
 }
 
 /* Writes the file of an item's labels or mask, slice by slice. */
-static tc_status write_regions(const wu_result_file *file, const wu_declared *d, size_t item,
+static tc_status write_regions(const wu_result_file *file, const wu_declaration *d, size_t item,
                                size_t index, const char *folder, size_t *written, tc_err *err)
 {
-    const wu_array_info *const info = wu_npz_info(file->npz, index);
+    const wu_array_info *const info = wu_npz_array_info(file->npz, index);
     const uint32_t nx = (uint32_t)info->shape[info->ndim - 1],
                    ny = (uint32_t)info->shape[info->ndim - 2];
     const uint32_t nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1;
@@ -297,9 +297,9 @@ static tc_status write_regions(const wu_result_file *file, const wu_declared *d,
     r.walk_index = calloc((size_t)(nx + 1) * (ny + 1), sizeof *r.walk_index);
     tc_status status = label == NULL || traced == NULL || r.walk_index == NULL
                            ? tc_no_memory(err, info->name)
-                           : wu_npz_load(file->npz, index, &data, err);
+                           : wu_npz_load_array(file->npz, index, &data, err);
     if (status == TC_OK)
-        status = begin_file(&g, folder, wu_name_file(file, d, item, info->name).text, err);
+        status = begin_file(&g, folder, wu_array_file_name(file, d, item, info->name).text, err);
     for (uint32_t z = 0; status == TC_OK && z < nz; z++) {
         for (size_t i = 0; i < n; i++)
             label[i] = d->role == WU_LABELS ? ((const uint32_t *)data)[z * n + i]
@@ -347,11 +347,12 @@ tc_status wu_export_geojson(const wu_result_file *file, const wu_tables *tables,
 {
     tc_status status = TC_OK;
     for (size_t k = 0; k < file->n_items * file->n_declared && status == TC_OK; k++) {
-        const wu_declared *const d = &file->declared[k % file->n_declared];
+        const wu_declaration *const d = &file->declared[k % file->n_declared];
         size_t index;
         if (d->role != WU_LABELS && d->role != WU_MASK)
             continue;
-        status = wu_find_declared(file, d, file->item_names[k / file->n_declared], &index, err);
+        status =
+            wu_find_declared_array(file, d, file->item_names[k / file->n_declared], &index, err);
         if (status == TC_OK)
             status = write_regions(file, d, k / file->n_declared, index, folder, written, err);
     }

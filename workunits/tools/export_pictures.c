@@ -27,7 +27,7 @@ typedef struct drawing {
     const wu_result_file *file;
     const wu_array_info *info;
     void *data; /* the array's data, owned */
-    const wu_declared *declared;
+    const wu_declaration *declared;
     size_t item;
     uint32_t nx, ny, nz;
     wu_pixels pixels; /* the item's own picture; nx 0: not available */
@@ -37,10 +37,10 @@ typedef struct drawing {
 
 /* --- the array ------------------------------------------------------------------------------- */
 
-static tc_status load_array(const wu_result_file *file, const wu_declared *d, size_t item,
+static tc_status load_array(const wu_result_file *file, const wu_declaration *d, size_t item,
                             size_t index, drawing *out, tc_err *err)
 {
-    const wu_array_info *const info = wu_npz_info(file->npz, index);
+    const wu_array_info *const info = wu_npz_array_info(file->npz, index);
     const uint64_t *const plane = info->shape + info->ndim - 2;
     *out = (drawing){ .file = file,
                       .info = info,
@@ -49,7 +49,7 @@ static tc_status load_array(const wu_result_file *file, const wu_declared *d, si
                       .ny = (uint32_t)plane[0],
                       .nx = (uint32_t)plane[1],
                       .nz = info->ndim == 3 ? (uint32_t)info->shape[0] : 1 };
-    return wu_npz_load(file->npz, index, &out->data, err);
+    return wu_npz_load_array(file->npz, index, &out->data, err);
 }
 
 /* Loads the item's own picture, over which the array is drawn. A picture of 8 bits is shown
@@ -89,7 +89,7 @@ static wu_rgb background_colour(const drawing *d, size_t voxel, wu_rgb fallback)
     if (d->pixels.nx == 0)
         return fallback;
     const unsigned range = d->hi > d->lo ? d->hi - d->lo : 1;
-    const uint8_t grey = (uint8_t)((wu_grey(&d->pixels, voxel) - d->lo) * 255u / range);
+    const uint8_t grey = (uint8_t)((wu_grey_value(&d->pixels, voxel) - d->lo) * 255u / range);
     return (wu_rgb){ grey, grey, grey };
 }
 
@@ -121,7 +121,8 @@ static montage make_montage(const drawing *d, uint32_t x0, uint32_t y0, uint32_t
     m.width = (uint64_t)m.columns * nx * m.scale + (m.columns - 1) * m.gap;
     m.height = (uint64_t)rows * ny * m.scale + (rows - 1) * m.gap;
     if (m.slices < d->nz)
-        wu_note("%s: %s: %u of %u slices are drawn", d->file->path, d->info->name, m.slices, d->nz);
+        wu_print_note("%s: %s: %u of %u slices are drawn", d->file->path, d->info->name, m.slices,
+                      d->nz);
     return m;
 }
 
@@ -161,10 +162,10 @@ static size_t voxel_index(const drawing *d, uint32_t x, uint32_t y, uint32_t z)
 static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *folder,
                               const char *end, tc_err *err)
 {
-    const wu_file_name name = wu_name_file(d->file, d->declared, d->item, d->info->name);
-    TC_AUTOFREE char *const path = wu_path_in(folder, name.text, end);
+    const wu_file_name name = wu_array_file_name(d->file, d->declared, d->item, d->info->name);
+    TC_AUTOFREE char *const path = wu_join_path(folder, name.text, end);
     return_if_error(path == NULL ? tc_no_memory(err, d->info->name)
-                                 : wu_export_begin(folder, name.text, end, err));
+                                 : wu_export_list_file(folder, name.text, end, err));
     return_if_error(wu_canvas_write(canvas, path, err));
     d->written++;
     return TC_OK;
@@ -306,7 +307,7 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     const uint64_t height = m.height < 30 * scale ? 30 * scale : m.height;
     const uint64_t width = pad + panels * (m.width + pad) + bar + pad;
     if (numbers.n == 0)
-        wu_note("%s: %s: has no value anywhere", d->file->path, d->info->name);
+        wu_print_note("%s: %s: has no value anywhere", d->file->path, d->info->name);
 
     TC_AUTO(wu_canvas_free) wu_canvas canvas;
     return_if_error(wu_canvas_init(&canvas, width, top + height + pad, white, d->info->name, err));
@@ -524,14 +525,14 @@ tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, c
 {
     tc_status status = TC_OK;
     for (size_t k = 0; k < file->n_items * file->n_declared && status == TC_OK; k++) {
-        const wu_declared *const declared = &file->declared[k % file->n_declared];
+        const wu_declaration *const declared = &file->declared[k % file->n_declared];
         const size_t item = k / file->n_declared;
-        wu_progress("images drawn", item, file->n_items);
+        wu_show_progress("images drawn", item, file->n_items);
         drawing d = { .written = 0 };
         size_t index = 0;
         if (!wu_is_picture(declared->role))
             continue;
-        status = wu_find_declared(file, declared, file->item_names[item], &index, err);
+        status = wu_find_declared_array(file, declared, file->item_names[item], &index, err);
         if (status == TC_OK)
             status = load_array(file, declared, item, index, &d, err);
         if (status == TC_OK && images != NULL)
@@ -542,6 +543,6 @@ tc_status wu_export_pictures(const wu_result_file *file, const wu_job *images, c
         free_drawing(&d);
         used[index] = used[index] || status == TC_OK;
     }
-    wu_progress("images drawn", 1, 1);
+    wu_show_progress("images drawn", 1, 1);
     return status;
 }

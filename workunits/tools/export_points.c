@@ -23,17 +23,18 @@ tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_p
     void *data = NULL;
     *p = (wu_points){ .n = 0 };
     for (size_t i = 0; i < table->n_arrays; i++)
-        coordinates = table->arrays[i].declared->role == WU_PLACE ? &table->arrays[i] : coordinates;
-    if (coordinates == NULL || !table->has_item)
+        coordinates =
+            table->arrays[i].declared->role == WU_POSITION ? &table->arrays[i] : coordinates;
+    if (coordinates == NULL || !table->has_item_array)
         return TC_OK;
     p->dims = coordinates->info->shape[1];
     if (table->rows == 0)
         return TC_OK;
-    tc_status status = wu_npz_load(file->npz, coordinates->index, &data, err);
+    tc_status status = wu_npz_load_array(file->npz, coordinates->index, &data, err);
     p->position = data;
     data = NULL;
     if (status == TC_OK)
-        status = wu_npz_load(file->npz, table->arrays[0].index, &data, err);
+        status = wu_npz_load_array(file->npz, table->arrays[0].index, &data, err);
     p->item = data;
     p->n = status == TC_OK ? table->rows : 0;
     return status;
@@ -52,7 +53,7 @@ static unsigned projected_grey(const wu_pixels *px, uint32_t x, uint32_t y, uint
 {
     unsigned most = 0;
     for (uint32_t z = z0; z < z1; z++) {
-        const unsigned v = wu_grey(px, ((size_t)z * px->ny + y) * px->nx + x);
+        const unsigned v = wu_grey_value(px, ((size_t)z * px->ny + y) * px->nx + x);
         most = v > most ? v : most;
     }
     return most;
@@ -118,7 +119,7 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
     const uint64_t scale =
         wu_enlargement(columns * (px->nx > px->ny ? px->nx : px->ny), WU_SMALL_SIDE);
     const uint64_t nx = px->nx * scale, ny = px->ny * scale;
-    TC_AUTOFREE char *const path = wu_path_in(folder, name, ".png");
+    TC_AUTOFREE char *const path = wu_join_path(folder, name, ".png");
     TC_AUTO(wu_canvas_free) wu_canvas canvas = { 0 };
     return_if_error(path == NULL
                         ? tc_no_memory(err, name)
@@ -132,7 +133,7 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
         v.top = i / columns * (ny + GAP);
         draw_view(&canvas, &v, px, p, item);
     }
-    return_if_error(wu_export_begin(folder, name, ".png", err));
+    return_if_error(wu_export_list_file(folder, name, ".png", err));
     return wu_canvas_write(&canvas, path, err);
 }
 
@@ -143,7 +144,7 @@ static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
     *lo = 65535;
     *hi = 0;
     for (size_t i = 0; i < n; i++) {
-        const unsigned v = wu_grey(px, i);
+        const unsigned v = wu_grey_value(px, i);
         *lo = v < *lo ? v : *lo;
         *hi = v > *hi ? v : *hi;
     }

@@ -6,38 +6,38 @@
 #include "workunits/format/csv.h"
 #include "workunits/tools/export.h"
 
-tc_status wu_export_csv(const char *folder, const char *name, wu_csv *out, tc_err *err)
+tc_status wu_export_open_csv(const char *folder, const char *name, wu_csv *out, tc_err *err)
 {
-    return_if_error(wu_export_begin(folder, name, ".csv", err));
+    return_if_error(wu_export_list_file(folder, name, ".csv", err));
     return wu_csv_open(folder, name, out, err);
 }
 
 bool wu_is_items_table(const wu_table *table)
 {
-    return !table->has_item && strcmp(table->name, "items") == 0;
+    return !table->has_item_array && strcmp(table->name, "items") == 0;
 }
 
-void wu_export_item(const wu_result_file *file, uint64_t item, wu_csv *out)
+void wu_export_put_item_cells(const wu_result_file *file, uint64_t item, wu_csv *out)
 {
-    wu_csv_put(out, file->item_names[item]);
+    wu_csv_put_cell(out, file->item_names[item]);
     if (file->item_sources != NULL)
-        wu_csv_put(out, file->item_sources[item]);
+        wu_csv_put_cell(out, file->item_sources[item]);
 }
 
 static void put_item_titles(const wu_result_file *file, wu_csv *out)
 {
-    wu_csv_put(out, "item");
+    wu_csv_put_cell(out, "item");
     if (file->item_sources != NULL)
-        wu_csv_put(out, "source");
+        wu_csv_put_cell(out, "source");
 }
 
-void wu_export_titles(const wu_result_file *file, const wu_table *table, wu_csv *out)
+void wu_export_put_title_cells(const wu_result_file *file, const wu_table *table, wu_csv *out)
 {
     char title[WU_TITLE_MAX];
     put_item_titles(file, out);
     for (size_t c = 0; table != NULL && c < table->n_columns; c++) {
         wu_column_title(table, c, title);
-        wu_csv_put(out, title);
+        wu_csv_put_cell(out, title);
     }
 }
 
@@ -48,7 +48,7 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
     const wu_array_info *info;
     tc_status status = wu_cursor_open(file, table, &cursor, err);
     while (wu_cursor_next(&cursor, &status, err)) {
-        wu_export_item(file, cursor.item, out);
+        wu_export_put_item_cells(file, cursor.item, out);
         for (size_t c = 0; c < table->n_columns; c++) {
             const void *const value = wu_cursor_value(&cursor, c, &info);
             wu_csv_put_value(out, info, value);
@@ -58,31 +58,32 @@ static tc_status write_rows(const wu_result_file *file, const wu_table *table, w
     return status;
 }
 
-tc_status wu_export_column(wu_csv *columns, const char *table, const char *title, const char *unit,
-                           tc_err *err)
+tc_status wu_export_put_column_line(wu_csv *columns, const char *table, const char *title,
+                                    const char *unit, tc_err *err)
 {
     char file[WU_TITLE_MAX];
     snprintf(file, sizeof file, "%s.csv", table);
-    wu_csv_put(columns, file);
-    wu_csv_put(columns, title);
-    wu_csv_put(columns, unit != NULL ? unit : "");
+    wu_csv_put_cell(columns, file);
+    wu_csv_put_cell(columns, title);
+    wu_csv_put_cell(columns, unit != NULL ? unit : "");
     return wu_csv_end_line(columns, err);
 }
 
-tc_status wu_export_columns(const wu_tables *tables, const char *folder, wu_csv *out, tc_err *err)
+tc_status wu_export_open_columns_csv(const wu_tables *tables, const char *folder, wu_csv *out,
+                                     tc_err *err)
 {
     char title[WU_TITLE_MAX];
-    return_if_error(wu_export_csv(folder, "columns", out, err));
-    wu_csv_put(out, "file");
-    wu_csv_put(out, "column");
-    wu_csv_put(out, "unit");
+    return_if_error(wu_export_open_csv(folder, "columns", out, err));
+    wu_csv_put_cell(out, "file");
+    wu_csv_put_cell(out, "column");
+    wu_csv_put_cell(out, "unit");
     return_if_error(wu_csv_end_line(out, err));
     for (size_t i = 0; i < tables->n; i++)
         for (size_t c = 0; c < tables->tables[i].n_columns; c++) {
             const wu_table *const table = &tables->tables[i];
             wu_column_title(table, c, title);
             return_if_error(
-                wu_export_column(out, table->name, title, wu_column_unit(table, c), err));
+                wu_export_put_column_line(out, table->name, title, wu_column_unit(table, c), err));
         }
     return TC_OK;
 }
@@ -91,9 +92,9 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
                              tc_err *err)
 {
     wu_csv out = { 0 };
-    tc_status status = wu_export_csv(folder, table->name, &out, err);
+    tc_status status = wu_export_open_csv(folder, table->name, &out, err);
     if (status == TC_OK) {
-        wu_export_titles(file, table, &out);
+        wu_export_put_title_cells(file, table, &out);
         status = wu_csv_end_line(&out, err);
     }
     if (status == TC_OK)
@@ -108,13 +109,13 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
  * the other axes. Each row begins with key cells, which name the item and these entries. */
 typedef struct long_table {
     const wu_result_file *file;
-    const wu_declared *declared;
+    const wu_declaration *declared;
     const wu_array_info *info;
     size_t index; /* index of the array in the file */
     struct keys {
         /* The array of role WU_KEYS that describes each entry of the axis by several numbers, such
          * as dy and dx; NULL if the axis' own words or numbers describe its entries. */
-        const wu_declared *declared;
+        const wu_declaration *declared;
         int32_t *rows;   /* [entries][declared->axes[0].n] the data of this array; owned */
     } keys[WU_MAX_AXES]; /* the descriptions of each axis' entries */
 } long_table;
@@ -133,20 +134,20 @@ static tc_status load_keys(long_table *t, unsigned axis, tc_err *err)
     if (i == t->file->n_declared)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: its keys %s are not declared", t->file->path,
                        t->info->name, name);
-    tc_status status = wu_find_declared(t->file, &t->file->declared[i], NULL, &index, err);
+    tc_status status = wu_find_declared_array(t->file, &t->file->declared[i], NULL, &index, err);
     if (status == TC_OK)
-        status = wu_npz_load(t->file->npz, index, &data, err);
+        status = wu_npz_load_array(t->file->npz, index, &data, err);
     t->keys[axis].declared = &t->file->declared[i];
     t->keys[axis].rows = data;
     return status;
 }
 
 /* Checks the array and loads its keys. close_long_table must be called, also after a failure. */
-static tc_status open_long_table(const wu_result_file *file, const wu_declared *d, size_t index,
+static tc_status open_long_table(const wu_result_file *file, const wu_declaration *d, size_t index,
                                  long_table *out, tc_err *err)
 {
     *out = (long_table){
-        .file = file, .declared = d, .info = wu_npz_info(file->npz, index), .index = index
+        .file = file, .declared = d, .info = wu_npz_array_info(file->npz, index), .index = index
     };
     if (out->info->shape[0] != file->n_items || d->axes[d->n_axes - 1].words == NULL ||
         out->info->dtype == WU_STR)
@@ -178,15 +179,15 @@ static void put_axis_cells(const long_table *t, unsigned i, const uint64_t *entr
             if (entry != NULL)
                 wu_csv_put_value(out, &i32, &keys->rows[*entry * names->n + k]);
             else
-                wu_csv_put(out, names->words[k]);
+                wu_csv_put_cell(out, names->words[k]);
         }
     } else if (entry == NULL) {
-        wu_csv_put(out, axis->name != NULL ? axis->name : "");
+        wu_csv_put_cell(out, axis->name != NULL ? axis->name : "");
     } else if (axis->words != NULL) {
-        wu_csv_put(out, axis->words[*entry]);
+        wu_csv_put_cell(out, axis->words[*entry]);
     } else {
         snprintf(text, sizeof text, "%u", axis->numbers[*entry]);
-        wu_csv_put(out, text);
+        wu_csv_put_cell(out, text);
     }
 }
 
@@ -196,7 +197,8 @@ static void put_key_cells(const long_table *t, uint64_t row, wu_csv *out)
     uint64_t entry[WU_MAX_AXES] = { 0 }, rest = row;
     for (unsigned i = t->declared->n_axes - 1; i-- > 0; rest /= t->declared->axes[i].n)
         entry[i] = rest % t->declared->axes[i].n;
-    wu_export_item(t->file, rest, out); /* the item is the slowest index: what remains of `row` */
+    wu_export_put_item_cells(t->file, rest,
+                             out); /* the item is the slowest index: what remains of `row` */
     for (unsigned i = 0; i + 1 < t->declared->n_axes; i++)
         put_axis_cells(t, i, &entry[i], out);
 }
@@ -208,7 +210,7 @@ static tc_status write_long_titles(const long_table *t, wu_csv *out, tc_err *err
     for (unsigned i = 0; i + 1 < t->declared->n_axes; i++)
         put_axis_cells(t, i, NULL, out);
     for (uint32_t i = 0; i < last->n; i++)
-        wu_csv_put(out, last->words[i]);
+        wu_csv_put_cell(out, last->words[i]);
     return wu_csv_end_line(out, err);
 }
 
@@ -232,14 +234,14 @@ static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
 }
 
 /* Writes an array as the file NAME.csv, a table in long format. */
-static tc_status write_long_table(const wu_result_file *file, const wu_declared *d, size_t index,
+static tc_status write_long_table(const wu_result_file *file, const wu_declaration *d, size_t index,
                                   const char *folder, tc_err *err)
 {
     long_table table;
     wu_csv out = { 0 };
     tc_status status = open_long_table(file, d, index, &table, err);
     if (status == TC_OK)
-        status = wu_export_csv(folder, d->name, &out, err);
+        status = wu_export_open_csv(folder, d->name, &out, err);
     if (status == TC_OK)
         status = write_long_titles(&table, &out, err);
     if (status == TC_OK)
@@ -249,23 +251,24 @@ static tc_status write_long_table(const wu_result_file *file, const wu_declared 
 }
 
 tc_status wu_export_tables(const wu_result_file *file, wu_tables *tables, const char *folder,
-                           bool marks, size_t *written, tc_err *err)
+                           bool without_items_csv, size_t *written, tc_err *err)
 {
     assert(folder != NULL && written != NULL);
     wu_csv columns = { 0 };
     tc_status status = TC_OK;
-    if (tables->n > 0 && !marks)
-        status = wu_csv_close(&columns, wu_export_columns(tables, folder, &columns, err), err);
-    *written += marks; /* items.csv, which wu_report_marks_csv writes */
+    if (tables->n > 0 && !without_items_csv)
+        status =
+            wu_csv_close(&columns, wu_export_open_columns_csv(tables, folder, &columns, err), err);
+    *written += without_items_csv; /* items.csv, which wu_report_write_marks_csv writes */
     for (size_t i = 0; i < tables->n && status == TC_OK; i++) {
-        if (marks && wu_is_items_table(&tables->tables[i]))
+        if (without_items_csv && wu_is_items_table(&tables->tables[i]))
             continue;
         status = write_table(file, &tables->tables[i], folder, err);
         ++*written;
     }
     for (size_t i = 0; i < file->n_declared && status == TC_OK; i++) {
-        const wu_declared *const d = &file->declared[i];
-        const long index = wu_npz_find(file->npz, d->name);
+        const wu_declaration *const d = &file->declared[i];
+        const long index = wu_npz_find_array(file->npz, d->name);
         if (d->role != WU_VALUE || d->table == NULL || index < 0 || tables->used[index])
             continue;
         status = write_long_table(file, d, (size_t)index, folder, err);

@@ -97,7 +97,7 @@ static bool put_values(const tiff_file *f, size_t n)
  * smaller than the strip; then libtiff must compress the strip. */
 static size_t deflate_strip(const tiff_file *f, size_t n)
 {
-    const size_t limit = n / WU_ROWS_WORTH < STRIP ? n / WU_ROWS_WORTH : STRIP;
+    const size_t limit = n / WU_ROWS_MIN_RATIO < STRIP ? n / WU_ROWS_MIN_RATIO : STRIP;
     const wu_row_layout layout = { .word = f->bits / 8, .row = f->row_bytes };
     const size_t deflated = f->is_float ? 0
                                         : wu_deflate_rows(f->deflater, layout, f->strip, n, 0, true,
@@ -223,7 +223,7 @@ tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const
 {
     tc_status status = TC_OK;
     for (size_t k = 0; k < file->n_items * file->n_declared && status == TC_OK; k++) {
-        const wu_declared *const d = &file->declared[k % file->n_declared];
+        const wu_declaration *const d = &file->declared[k % file->n_declared];
         const size_t item = k / file->n_declared;
         tiff_file f = { .tiff = NULL };
         wu_file_name name = { "" };
@@ -231,15 +231,15 @@ tc_status wu_export_tiff(const wu_result_file *file, const wu_job *images, const
         size_t index;
         if (!wu_is_picture(d->role))
             continue;
-        status = wu_find_declared(file, d, file->item_names[item], &index, err);
+        status = wu_find_declared_array(file, d, file->item_names[item], &index, err);
         if (status == TC_OK) {
-            f.info = wu_npz_info(file->npz, index);
-            name = wu_name_file(file, d, item, f.info->name);
-            path = wu_path_in(folder, name.text, ".tif");
+            f.info = wu_npz_array_info(file->npz, index);
+            name = wu_array_file_name(file, d, item, f.info->name);
+            path = wu_join_path(folder, name.text, ".tif");
             status = path == NULL ? tc_no_memory(err, folder) : TC_OK;
         }
         if (status == TC_OK)
-            status = wu_export_begin(folder, name.text, ".tif", err);
+            status = wu_export_list_file(folder, name.text, ".tif", err);
         if (status == TC_OK) {
             set_layout(&f, images != NULL ? &images->items[item] : NULL);
             status = write_file(&f, file, index, path, err);

@@ -75,10 +75,10 @@ static match match_picture(const wu_result_file *file, const char *name, bool na
 static tc_status find_in_result(const wu_result_file *file, const wu_source *item, bool named,
                                 const wu_source **used_by, size_t *index, tc_err *err)
 {
-    const wu_declared *labels = NULL;
+    const wu_declaration *labels = NULL;
     const char *source = NULL;
-    TC_AUTOFREE char *const given = wu_plain_full_path(item->path, false /* links are kept */);
-    TC_AUTOFREE char *const full = wu_plain_full_path(item->path, true);
+    TC_AUTOFREE char *const given = wu_recorded_path(item->path, false /* links are kept */);
+    TC_AUTOFREE char *const full = wu_recorded_path(item->path, true);
     if (given == NULL || full == NULL)
         return tc_no_memory(err, item->path);
     for (size_t i = 0; labels == NULL && i < file->n_declared; i++)
@@ -87,7 +87,7 @@ static tc_status find_in_result(const wu_result_file *file, const wu_source *ite
         match_picture(file, item->name, named, &(item_paths){ .given = given, .full = full });
     if (labels != NULL && found.n == 1 && used_by[found.index] == NULL) {
         used_by[found.index] = item;
-        return wu_find_declared(file, labels, file->item_names[found.index], index, err);
+        return wu_find_declared_array(file, labels, file->item_names[found.index], index, err);
     }
     if (labels != NULL && found.n > 0)
         return tc_fail(err, TC_BAD_INPUT,
@@ -116,7 +116,7 @@ static tc_status take_from_result(const wu_result_file *file, wu_source *item, b
     const wu_picture_info *const size = &item->pages.info;
     size_t index = 0;
     return_if_error(find_in_result(file, item, named, used_by, &index, err));
-    const wu_array_info *const info = wu_npz_info(file->npz, index);
+    const wu_array_info *const info = wu_npz_array_info(file->npz, index);
     const uint64_t *const shape = info->shape + info->ndim - 2;
     const uint64_t nz = info->ndim == 3 ? info->shape[0] : 1;
     if (info->dtype != WU_I32 || info->ndim != (item->is_stack ? 3 : 2) || shape[1] != size->nx ||
@@ -127,7 +127,7 @@ static tc_status take_from_result(const wu_result_file *file, wu_source *item, b
             (unsigned long long)nz, item->pages.files[0], size->nx, size->ny, size->nz);
     item->labels_array = (long)index;
     item->labels.info = *size;
-    return wu_pages_add(&item->labels, file->path, err);
+    return wu_page_files_add(&item->labels, file->path, err);
 }
 
 static tc_status add_from_result(wu_sources *sources, const char *path, tc_err *err)
@@ -202,7 +202,7 @@ static tc_status read_picture_slice(wu_label_reader *r, uint32_t *labels, size_t
     return TC_OK;
 }
 
-tc_status wu_labels_next(wu_label_reader *r, uint32_t *labels, tc_err *err)
+tc_status wu_labels_read_slice(wu_label_reader *r, uint32_t *labels, tc_err *err)
 {
     assert(r->item != NULL);
     const size_t n = (size_t)r->item->pages.info.nx * r->item->pages.info.ny;
@@ -256,7 +256,7 @@ static tc_status count_labels(wu_source *item, bool kept, tc_err *err)
     tc_status status =
         seen_labels == NULL || labels == NULL ? tc_no_memory(err, "the labels of an item") : TC_OK;
     for (uint32_t z = 0; z < item->pages.info.nz && status == TC_OK; z++) {
-        status = wu_labels_next(&reader, labels, err);
+        status = wu_labels_read_slice(&reader, labels, err);
         if (status == TC_OK)
             count_slice(item, labels, n, seen_labels);
     }
@@ -269,7 +269,7 @@ static tc_status count_labels(wu_source *item, bool kept, tc_err *err)
     return status;
 }
 
-tc_status wu_labels_add(wu_sources *sources, const char *path, bool recursive, tc_err *err)
+tc_status wu_labels_find(wu_sources *sources, const char *path, bool recursive, tc_err *err)
 {
     return_if_error(is_result(path)
                         ? add_from_result(sources, path, err)

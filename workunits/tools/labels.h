@@ -13,7 +13,7 @@
  * used if its item was made from the same file or, if no item was, has the item's name and comes
  * from folders of the same names; with --names the name alone decides. An error in the labels of
  * one item becomes the item's fault. */
-tc_status wu_labels_add(wu_sources *sources, const char *path, bool recursive, tc_err *err);
+tc_status wu_labels_find(wu_sources *sources, const char *path, bool recursive, tc_err *err);
 
 /* Reads an item's labels slice by slice. A new reader is all zeros except `item`. */
 typedef struct wu_label_reader {
@@ -25,7 +25,7 @@ typedef struct wu_label_reader {
 } wu_label_reader;
 
 /* Reads the next slice into labels[ny][nx]. TC_BAD_INPUT: a label is larger than WU_MAX_LABEL. */
-tc_status wu_labels_next(wu_label_reader *reader, uint32_t *labels, tc_err *err);
+tc_status wu_labels_read_slice(wu_label_reader *reader, uint32_t *labels, tc_err *err);
 void wu_labels_close(wu_label_reader *reader);
 
 #endif

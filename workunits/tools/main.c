@@ -38,7 +38,7 @@ static const char help[] =
 
 /* This mutex is held while notes or progress are printed, and protects the variables below. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static tc_notes notes; /* the notes of wu_note_of so far */
+static tc_notes notes; /* the notes of wu_print_note_of_file so far */
 static bool drawn;     /* the last line of the terminal is a line of progress */
 
 static void clear_progress(void)
@@ -51,10 +51,10 @@ static void clear_progress(void)
 static void print_note(char *text)
 {
     clear_progress();
-    fprintf(stderr, "texcell-wu: note: %s\n", tc_plain(text));
+    fprintf(stderr, "texcell-wu: note: %s\n", tc_make_printable(text));
 }
 
-void wu_note(const char *format, ...)
+void wu_print_note(const char *format, ...)
 {
     char text[TC_ERR_MAX];
     va_list args;
@@ -66,7 +66,7 @@ void wu_note(const char *format, ...)
     pthread_mutex_unlock(&lock);
 }
 
-void wu_note_of(const char *path, const char *format, ...)
+void wu_print_note_of_file(const char *path, const char *format, ...)
 {
     char text[TC_ERR_MAX], whole[2 * TC_ERR_MAX];
     va_list args;
@@ -90,14 +90,14 @@ static void print_more(void *user, size_t more, bool differ, const char *text)
     print_note(whole);
 }
 
-void wu_notes_end(void)
+void wu_print_note_counts(void)
 {
     pthread_mutex_lock(&lock);
     tc_notes_end(&notes, print_more, NULL);
     pthread_mutex_unlock(&lock);
 }
 
-void wu_progress(const char *what, size_t done, size_t n)
+void wu_show_progress(const char *what, size_t done, size_t n)
 {
     static double shown; /* when the line was last printed, in seconds */
     const double time = tc_seconds();
@@ -126,7 +126,7 @@ static void name_libraries(char *text, size_t size)
         ", libtiff"
 #endif
         "";
-    wu_libraries(text, size);
+    wu_library_versions(text, size);
     const size_t n = strlen(text);
     snprintf(text + n, size - n, "%s", formats);
 }
@@ -145,6 +145,6 @@ int main(int argc, char **argv)
 
     os_close_inherited();
     const int code = tc_main(&program, argc, argv);
-    wu_notes_end();
+    wu_print_note_counts();
     return code;
 }

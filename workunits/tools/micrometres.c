@@ -55,13 +55,13 @@ static bool is_measured(const an_param *param, const json_t *value, um_measure *
            read_measure(json_string_value(value), out);
 }
 
-bool wu_um_given(const an_param *table, const json_t *parameters)
+bool wu_has_micrometres(const an_param *table, const json_t *parameters)
 {
     um_measure m;
     for (const an_param *p = table; p->key != NULL; p++) {
         const json_t *const value = json_object_get(parameters, p->key);
         if (is_measured(p, value, &m) ||
-            (p->type == AN_OBJECT && json_is_object(value) && wu_um_given(p->keys, value)))
+            (p->type == AN_OBJECT && json_is_object(value) && wu_has_micrometres(p->keys, value)))
             return true;
     }
     return false;
@@ -159,17 +159,17 @@ static tc_status replace_one(const an_param *p, json_t *parameters, const um_mea
     if (!isfinite(value))
         return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: is too large", given_text);
     const bool whole = p->type == AN_INT && fabs(value) < 1e15;
-    wu_note("%s: %g %s", given_text, whole ? floor(value + 0.5) : value,
-            p->measure == AN_LENGTH_SPACED && item->is_stack ? "in the unit of spacing"
-            : item->is_stack                                 ? "voxels"
-                                                             : "pixels");
+    wu_print_note("%s: %g %s", given_text, whole ? floor(value + 0.5) : value,
+                  p->measure == AN_LENGTH_SPACED && item->is_stack ? "in the unit of spacing"
+                  : item->is_stack                                 ? "voxels"
+                                                                   : "pixels");
     json_t *const number = whole ? json_integer((json_int_t)floor(value + 0.5)) : json_real(value);
     return json_object_set_new(parameters, p->key, number) == 0 ? TC_OK
                                                                 : tc_no_memory(err, "parameters");
 }
 
-tc_status wu_um_replace(const an_param *table, json_t *parameters, const wu_sources *sources,
-                        tc_err *err)
+tc_status wu_micrometres_to_pixels(const an_param *table, json_t *parameters,
+                                   const wu_sources *sources, tc_err *err)
 {
     assert(json_is_object(parameters));
     um_measure m;
@@ -178,7 +178,7 @@ tc_status wu_um_replace(const an_param *table, json_t *parameters, const wu_sour
         if (is_measured(p, value, &m))
             return_if_error(replace_one(p, parameters, &m, sources, err));
         else if (p->type == AN_OBJECT && json_is_object(value))
-            return_if_error(wu_um_replace(p->keys, value, sources, err));
+            return_if_error(wu_micrometres_to_pixels(p->keys, value, sources, err));
     }
     return TC_OK;
 }

@@ -20,7 +20,7 @@ static tc_status add_outputs(const an_analysis *analysis, const void *params, co
                              const an_plan *plan, wu_needs *out, tc_err *err)
 {
     wu_output arrays = { 0 };
-    const tc_status status = analysis->expect(params, item, &arrays, err);
+    const tc_status status = analysis->declare_arrays(params, item, &arrays, err);
     for (size_t i = 0; i < arrays.n && status == TC_OK; i++) {
         int ok = 1;
         if (arrays.arrays[i].info.shape[0] == WU_ANY_LENGTH)
@@ -48,11 +48,12 @@ static uint64_t voxels_of(const wu_item *item)
 static void count_loading(const wu_item *item, an_plan *plan)
 {
     uint64_t each = 0; /* bytes for each further thread */
-    const uint64_t loading = PLAN_PROGRAM + wu_item_loading_bytes(item, &each),
+    const uint64_t loading = PLAN_PROGRAM_BYTES + wu_item_loading_bytes(item, &each),
                    members = item->n_images + item->n_masks + item->n_labels;
     plan->memory_bytes = tc_larger(plan->memory_bytes, loading);
     if (loading + members * each > plan->memory_bytes)
-        plan->thread_bytes = tc_larger(plan->thread_bytes, members > 1 ? each + PLAN_THREAD : 0);
+        plan->thread_bytes =
+            tc_larger(plan->thread_bytes, members > 1 ? each + PLAN_THREAD_BYTES : 0);
 }
 
 /* Lowers the plan's memory, which is enough for any pixels, to the memory that the actual pixels of
@@ -99,20 +100,20 @@ static tc_status add_item(const wu_job *job, size_t index, const an_analysis *an
 
 tc_status wu_needs_find(const wu_job *job, wu_needs *out, tc_err *err)
 {
-    const an_analysis *analysis = an_find(job->analysis);
+    const an_analysis *analysis = an_find_analysis(job->analysis);
     void *params = NULL;
     uint64_t ahead = 0, each; /* ahead: memory of the largest item that is loaded ahead */
     memset(out, 0, sizeof *out);
     if (analysis == NULL || analysis->plan == NULL)
         return tc_fail(err, TC_BAD_INPUT, "this program has no analysis %s",
                        wu_quote(job->analysis).text);
-    tc_status status = an_parse(analysis, job->parameters, "parameters", &params, err);
+    tc_status status = an_parse_params(analysis, job->parameters, "parameters", &params, err);
     for (size_t i = 0; i < job->n_items && status == TC_OK; i++) {
         status = add_item(job, i, analysis, params, out, err);
         ahead = tc_larger(ahead, wu_item_loading_bytes(&job->items[i], &each));
     }
     if (job->n_items > 1) {
-        out->thread_bytes += PLAN_THREAD;
+        out->thread_bytes += PLAN_THREAD_BYTES;
         out->memory_bytes = add_capped(out->memory_bytes, ahead);
         out->most_memory_bytes = add_capped(out->most_memory_bytes, ahead);
     }

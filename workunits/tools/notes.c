@@ -38,9 +38,9 @@ static wu_item item_of(const reading *r, size_t index)
 /* Counts the rows of each item. index: index of the array that has the item of each row. */
 static tc_status count_rows(reading *r, size_t index, tc_err *err)
 {
-    const uint64_t n = wu_npz_info(r->file->npz, index)->shape[0];
+    const uint64_t n = wu_npz_array_info(r->file->npz, index)->shape[0];
     void *data = NULL;
-    const tc_status status = wu_npz_load(r->file->npz, index, &data, err);
+    const tc_status status = wu_npz_load_array(r->file->npz, index, &data, err);
     for (uint64_t i = 0; status == TC_OK && i < n; i++) {
         const int64_t item = ((const int64_t *)data)[i];
         if (item >= 0 && (uint64_t)item < r->file->n_items)
@@ -61,8 +61,9 @@ static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
     r->n = arrays->n;
     for (size_t i = 0; i < r->n; i++) {
         const wu_out_array *const want = &arrays->arrays[i];
-        const long at = wu_npz_find(r->file->npz, want->info.name);
-        const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(r->file->npz, (size_t)at);
+        const long at = wu_npz_find_array(r->file->npz, want->info.name);
+        const wu_array_info *const info =
+            at < 0 ? NULL : wu_npz_array_info(r->file->npz, (size_t)at);
         if (want->kind != WU_ROWS)
             continue;
         if (info == NULL || info->dtype != want->info.dtype || info->ndim != want->info.ndim ||
@@ -80,7 +81,7 @@ static tc_status open_streams(reading *r, const wu_output *arrays, tc_err *err)
 static tc_status read_item(const reading *r, size_t index, const wu_item *item, wu_output *out,
                            tc_err *err)
 {
-    return_if_error(r->analysis->expect(r->params, item, out, err));
+    return_if_error(r->analysis->declare_arrays(r->params, item, out, err));
     for (size_t i = 0; i < r->n && i < out->n; i++) {
         wu_out_array *const array = &out->arrays[i];
         int ok = 0;
@@ -105,20 +106,20 @@ static tc_status open_reading(reading *r, tc_err *err)
     const json_t *const json = wu_npz_json(r->file->npz);
     const char *const name = json_string_value(json_object_get(json, "analysis"));
     TC_AUTO(wu_output_free) wu_output arrays = { .n = 0 };
-    r->analysis = name == NULL ? NULL : an_find(name);
+    r->analysis = name == NULL ? NULL : an_find_analysis(name);
     if (r->analysis == NULL || r->analysis->note_result == NULL || r->file->n_items == 0)
         return tc_fail(err, TC_BAD_INPUT, "no analysis that has notes");
     for (size_t i = 0; i < r->file->n_declared; i++) {
-        const wu_declared *const d = &r->file->declared[i];
+        const wu_declaration *const d = &r->file->declared[i];
         const bool place =
-            d->role == WU_PLACE || (d->title != NULL && strncmp(d->title, "centroid", 8) == 0);
+            d->role == WU_POSITION || (d->title != NULL && strncmp(d->title, "centroid", 8) == 0);
         r->stacks = r->stacks || (place && d->axes[0].n == 3);
     }
-    tc_status status =
-        an_parse(r->analysis, json_object_get(json, "parameters"), "parameters", &r->params, err);
+    tc_status status = an_parse_params(r->analysis, json_object_get(json, "parameters"),
+                                       "parameters", &r->params, err);
     const wu_item first = item_of(r, 0);
     return_if_error(status);
-    return_if_error(r->analysis->expect(r->params, &first, &arrays, err));
+    return_if_error(r->analysis->declare_arrays(r->params, &first, &arrays, err));
     return open_streams(r, &arrays, err);
 }
 

@@ -218,7 +218,7 @@ static tc_status read_analysis(void *to, const char *text, tc_err *err)
 static tc_status read_about(void *to, const char *text, tc_err *err)
 {
     json_t *const as_utf8 = json_string(text);
-    const bool good = as_utf8 != NULL && wu_line_ok(text, WU_MAX_ABOUT);
+    const bool good = as_utf8 != NULL && wu_is_text_line(text, WU_MAX_ABOUT);
     json_decref(as_utf8);
     *(const char **)to = text;
     return good ? TC_OK
@@ -275,7 +275,7 @@ static tc_status read_spacing(void *to, const char *text, tc_err *err)
 
 static bool is_parameter(const char *key)
 {
-    for (const an_analysis *const *a = an_table; *a != NULL; a++)
+    for (const an_analysis *const *a = an_analyses; *a != NULL; a++)
         for (const an_param *p = (*a)->parameters; p->key != NULL; p++)
             if (strcmp(p->key, key) == 0)
                 return true;
@@ -309,7 +309,7 @@ static tc_status explain_unknown(void *to, const char *message, tc_err *err)
 static tc_status fail_no_analysis(tc_err *err)
 {
     char names[200] = "";
-    for (const an_analysis *const *a = an_table; *a != NULL; a++)
+    for (const an_analysis *const *a = an_analyses; *a != NULL; a++)
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s",
                  names[0] != '\0' ? ", " : "", (*a)->name);
     return tc_fail(err, TC_USAGE,
@@ -440,7 +440,7 @@ static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters
             others ? tc_fail(err, TC_BAD_INPUT,
                              "%s: no label picture for %s: a picture called %s_labels or "
                              "%s_cp_masks was looked for",
-                             path, item->name, os_last_part(item->base), os_last_part(item->base))
+                             path, item->name, os_base_name(item->base), os_base_name(item->base))
                    : tc_fail(err, TC_BAD_INPUT,
                              "%s: is the picture itself, no labels of it. To find cells first, "
                              "run cellcount and give --labels its result.npz; labels alone are "
@@ -455,7 +455,7 @@ static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters
  * whether there is a note. */
 static bool note_cubes(const an_analysis *analysis, const wu_item *item, char *text, size_t size)
 {
-    if (!analysis->takes_cubes || !item->is_stack || item->has_spacing)
+    if (!analysis->assumes_cubic_voxels || !item->is_stack || item->has_spacing)
         return false;
     snprintf(text, size, "voxels are taken for cubes, as their size is not known: --spacing Z,Y,X");
     return true;
@@ -478,15 +478,16 @@ static tc_status check_items(const an_analysis *analysis, const void *params, wu
         if (status != TC_OK || source->fault != NULL)
             continue;
         first = first == NULL ? source : first;
-        if (analysis->one_kind && item.is_stack != first->is_stack)
+        if (analysis->forbids_mixed_kinds && item.is_stack != first->is_stack)
             status = tc_fail(err, TC_BAD_INPUT,
                              "%s: %s takes images or stacks, not both in one work unit",
                              source->pages.files[0], analysis->name);
         if (status == TC_OK &&
             (note_cubes(analysis, &item, text, sizeof text) ||
-             (analysis->note != NULL && analysis->note(params, &item, text, sizeof text))) &&
+             (analysis->note_item != NULL &&
+              analysis->note_item(params, &item, text, sizeof text))) &&
             strcmp(text, last) != 0) {
-            wu_note_of(source->pages.files[0], "%s", text);
+            wu_print_note_of_file(source->pages.files[0], "%s", text);
             memcpy(last, text, sizeof last);
         }
     }
@@ -513,17 +514,17 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
     if (c->analysis->check_survey != NULL)
         return_if_error(c->analysis->check_survey(c->params, &item, &source->survey, path, err));
     if (item.n_masks > 0 && source->survey.inside == 0)
-        wu_note_of(
+        wu_print_note_of_file(
             path, "all values of its mask are 0, so no pixel is analysed: in a mask, 0 is outside");
     if (item.n_masks > 0 && source->survey.inside == (uint64_t)item.nx * item.ny * item.nz)
-        wu_note_of(
+        wu_print_note_of_file(
             path, "no value of its mask is 0, so every pixel is analysed: in a mask, 0 is outside");
     if ((wu_has_one_colour(&source->survey, text, sizeof text) ||
          (c->analysis->note_survey != NULL
               ? c->analysis->note_survey(c->params, &item, &source->survey, text, sizeof text)
               : wu_has_few_greys(&source->survey, text, sizeof text))) &&
         strcmp(text, c->last) != 0) {
-        wu_note_of(path, "%s", text);
+        wu_print_note_of_file(path, "%s", text);
         memcpy(c->last, text, sizeof text);
     }
     return TC_OK;
@@ -552,10 +553,10 @@ static tc_status report_faults(const pack_options *o, wu_sources *sources, tc_er
     const char *last = "";
     for (size_t i = 0; i < n; i++) {
         char *const fault = sources->items[i].fault;
-        if (fault == NULL || strcmp(tc_plain(fault), last) == 0)
+        if (fault == NULL || strcmp(tc_make_printable(fault), last) == 0)
             continue;
         if (o->skip_bad)
-            wu_note("left out: %s", fault);
+            wu_print_note("left out: %s", fault);
         else if (bad == 1)
             return tc_fail(err, TC_BAD_INPUT, "%s%s", fault,
                            n > 1 ? "; --skip-bad leaves it out" : "");
@@ -569,7 +570,7 @@ static tc_status report_faults(const pack_options *o, wu_sources *sources, tc_er
                    : tc_fail(err, TC_BAD_INPUT,
                              "pack: %zu of %zu inputs cannot be used; --skip-bad leaves them out",
                              bad, n);
-    wu_sources_leave_out(sources);
+    wu_sources_drop_faulty(sources);
     return sources->n > 0 ? TC_OK
                           : tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be used");
 }
@@ -627,7 +628,7 @@ static void free_outputs(outputs *out)
     free(out->paths);
 }
 
-static bool is_one_of(const char *file, const wu_pages *pages)
+static bool is_one_of(const char *file, const wu_page_files *pages)
 {
     for (size_t i = 0; i < pages->n_files; i++)
         if (os_same_file(file, pages->files[i]))
@@ -659,7 +660,8 @@ static tc_status check_outputs(const outputs *out, const pack_options *o, const 
         if (is_input(out->paths[i], o, sources))
             return tc_fail(err, TC_USAGE, "pack: -o %s: is one of the inputs", out->paths[i]);
         /* "job.json", the name of a work unit's first member, is at byte 30 of the file. */
-        return_if_error(wu_new_file_replaces(out->paths[i], "job.json", 30, "work unit", err));
+        return_if_error(
+            wu_new_file_check_replaceable(out->paths[i], "job.json", 30, "work unit", err));
     }
     return TC_OK;
 }
@@ -790,9 +792,10 @@ static tc_status set_up_folder(wu_pack_into *into, const an_analysis *analysis, 
             json_object_set_new(o->parameters, p->key, json_true()) != 0)
             return tc_no_memory(err, "parameters");
     into->folder = o->output;
-    into->place =
-        into->within != NULL ? wu_path_in(into->folder, into->within, "") : strdup(into->folder);
-    into->unit = into->place == NULL ? NULL : wu_path_in(into->place, "workunit", ".zip");
+    into->output_folder =
+        into->within != NULL ? wu_join_path(into->folder, into->within, "") : strdup(into->folder);
+    into->unit =
+        into->output_folder == NULL ? NULL : wu_join_path(into->output_folder, "workunit", ".zip");
     o->output = into->unit;
     return into->unit == NULL ? tc_no_memory(err, into->folder) : TC_OK;
 }
@@ -804,8 +807,8 @@ static tc_status set_up_folder(wu_pack_into *into, const an_analysis *analysis, 
 static tc_status protect_others(const wu_pack_into *into, const char *analysis,
                                 const wu_sources *sources, tc_err *err)
 {
-    TC_AUTOFREE char *const result = wu_path_in(into->place, "result", ".npz");
-    TC_AUTOFREE char *const spool = wu_path_in(into->place, "result", ".npz.spool");
+    TC_AUTOFREE char *const result = wu_join_path(into->output_folder, "result", ".npz");
+    TC_AUTOFREE char *const spool = wu_join_path(into->output_folder, "result", ".npz.spool");
     TC_AUTO(wu_job_destroy) wu_job *job = NULL;
     if (result == NULL || spool == NULL)
         return tc_no_memory(err, into->folder);
@@ -832,15 +835,17 @@ static tc_status protect_others(const wu_pack_into *into, const char *analysis,
                        "pack: -o %s: holds %s of other pictures, such as %s: give another folder, "
                        "or remove that one",
                        into->folder, what, job->items[0].source);
-    TC_AUTOFREE char *const page = wu_path_in(into->place, "report", ".html");
-    return_if_error(page == NULL ? tc_no_memory(err, into->folder) : wu_page_replaces(page, err));
-    return wu_export_check(into->place, err);
+    TC_AUTOFREE char *const page = wu_join_path(into->output_folder, "report", ".html");
+    return_if_error(page == NULL ? tc_no_memory(err, into->folder)
+                                 : wu_page_check_replaceable(page, err));
+    return wu_export_check_folder(into->output_folder, err);
 }
 
 static tc_status read_parameters(const an_analysis *analysis, const pack_options *o, void **params,
                                  tc_err *err)
 {
-    const tc_status status = an_parse(analysis, o->parameters, "pack: parameters", params, err);
+    const tc_status status =
+        an_parse_params(analysis, o->parameters, "pack: parameters", params, err);
     const tc_err fault = *err;
     return status != TC_BAD_INPUT
                ? status
@@ -899,7 +904,7 @@ static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *
         status = wu_find_analysis(o.analysis, &analysis, err);
     if (status == TC_OK && into != NULL)
         status = set_up_folder(into, analysis, &o, err);
-    const bool measured = status == TC_OK && wu_um_given(analysis->parameters, o.parameters);
+    const bool measured = status == TC_OK && wu_has_micrometres(analysis->parameters, o.parameters);
     const bool suggested = status == TC_OK && (into != NULL ? suggestion != NULL : o.suggest) &&
                            analysis->suggest != NULL;
     if (status == TC_OK && !measured && !suggested)
@@ -920,15 +925,15 @@ static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *
         status = tc_fail(err, TC_USAGE, "pack: %s measures label pictures: give --labels %s",
                          analysis->name, sources.masks_in);
     if (status == TC_OK && o.labels != NULL)
-        status = wu_labels_add(&sources, o.labels, o.recursive, err);
+        status = wu_labels_find(&sources, o.labels, o.recursive, err);
     if (status == TC_OK)
         status = refuse_own_labels(&sources, o.parameters, err);
     if (status == TC_OK)
-        status = wu_use_about(&sources, o.spacing, err);
+        status = wu_use_recorded_sizes(&sources, o.spacing, err);
     if (status == TC_OK && count_bad(&sources) == sources.n) /* no item can be used */
         status = report_faults(&o, &sources, err);
     if (status == TC_OK && measured)
-        status = wu_um_replace(analysis->parameters, o.parameters, &sources, err);
+        status = wu_micrometres_to_pixels(analysis->parameters, o.parameters, &sources, err);
     if (status == TC_OK)
         status = use_colour(&sources, &colour, err);
     if (status == TC_OK && count_bad(&sources) == sources.n) /* no item has that colour */
@@ -952,7 +957,7 @@ static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *
     if (status == TC_OK && into != NULL)
         status = wu_make_folder(into->folder, err);
     if (status == TC_OK && into != NULL)
-        status = wu_make_folder(into->place, err);
+        status = wu_make_folder(into->output_folder, err);
     if (status == TC_OK)
         status = write_all(&o, &sources, into, &check, err);
     /* If a damaged file was found while writing, checks all other files, too, to report all at
@@ -961,7 +966,7 @@ static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *
         wu_sources_decode(&sources, pixel_check_of(&check), &check, &other) == TC_OK &&
         count_bad(&sources) > 0)
         status = report_faults(&o, &sources, err);
-    wu_notes_end();
+    wu_print_note_counts();
     wu_sources_free(&sources);
     an_params_free(analysis, &params);
     an_suggestion_free(&pack_suggestion);
@@ -971,15 +976,15 @@ static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *
 
 tc_status wu_pack(int argc, char **argv, tc_err *err)
 {
-    wu_json_watch();
-    return wu_json_verdict(pack_inputs(argc, argv, NULL, err), err);
+    wu_json_install_allocator();
+    return wu_json_check_memory(pack_inputs(argc, argv, NULL, err), err);
 }
 
 tc_status wu_pack_folder(int argc, char **argv, wu_pack_into *into, tc_err *err)
 {
     static const char prefix[] = "pack: ";
-    wu_json_watch();
-    const tc_status status = wu_json_verdict(pack_inputs(argc, argv, into, err), err);
+    wu_json_install_allocator();
+    const tc_status status = wu_json_check_memory(pack_inputs(argc, argv, into, err), err);
     const tc_err cause = *err;
     /* Messages begin with the command that the user gave. */
     if (status != TC_OK && strncmp(cause.message, prefix, strlen(prefix)) == 0)

@@ -25,7 +25,7 @@ static void print_note(const tally *t, const char *text)
     if (t->n > 1)
         snprintf(more, sizeof more, " (and %zu more)", t->n - 1);
     if (t->n > 0)
-        wu_note("%s%s: %s", t->first->pages.files[0], more, text);
+        wu_print_note("%s%s: %s", t->first->pages.files[0], more, text);
 }
 
 /* A size in words: "0.5, 0.2, 0.2 micrometres (z, y, x)"; without z if that is 0. */
@@ -86,7 +86,7 @@ static void print_remarks(const wu_sources *sources)
         size_t n = 0;
         for (size_t i = 0; i < sources->n; i++) {
             const wu_source *const item = &sources->items[i];
-            const wu_pages *const all[] = { &item->pages, &item->mask, &item->labels };
+            const wu_page_files *const all[] = { &item->pages, &item->mask, &item->labels };
             const bool repeated = item->pages.want.time > 1; /* its file has an item already */
             for (size_t m = 0; item->fault == NULL && !repeated && m < 3; m++)
                 if (all[m]->n_files > 0 && (all[m]->about.remarks >> k & 1) != 0) {
@@ -94,13 +94,13 @@ static void print_remarks(const wu_sources *sources)
                 }
         }
         if (n > 1)
-            wu_note("%s (and %zu more): %s", first, n - 1, wu_remarks[k]);
+            wu_print_note("%s (and %zu more): %s", first, n - 1, wu_remarks[k]);
         else if (n == 1)
-            wu_note("%s: %s", first, wu_remarks[k]);
+            wu_print_note("%s: %s", first, wu_remarks[k]);
     }
 }
 
-tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err)
+tc_status wu_use_recorded_sizes(wu_sources *sources, const double given[3], tc_err *err)
 {
     /* The kinds of notes, which are printed below; KINDS: their number. */
     enum { TIMES, TURNED, OTHER_SIZE, NO_Z, OWN_SIZE, FLAT, OBLONG, KINDS };

@@ -10,6 +10,6 @@
  * to the size that its file records. given: z, y, x in micrometres; x 0: not given; z 0: two
  * numbers were given; z -1: one number, which is only for images. Prints notes about recorded
  * properties that are not used as the user may expect. TC_BAD_INPUT becomes the item's fault. */
-tc_status wu_use_about(wu_sources *sources, const double given[3], tc_err *err);
+tc_status wu_use_recorded_sizes(wu_sources *sources, const double given[3], tc_err *err);
 
 #endif

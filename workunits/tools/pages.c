@@ -130,16 +130,16 @@ bool wu_has_few_greys(const an_survey *survey, char *text, size_t size)
 /* --- reading --------------------------------------------------------------------------------- */
 
 /* The files that the reader reads: the files of the item, of its mask or of its labels. */
-static const wu_pages *pages_of(const wu_page_reader *reader)
+static const wu_page_files *pages_of(const wu_page_reader *reader)
 {
-    return wu_pages_of(reader->item, reader->kind);
+    return wu_page_files_of(reader->item, reader->kind);
 }
 
 /* Opens the next file, and checks that its header is still what it was when the items were found.
  */
 static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
 {
-    const wu_pages *pages = pages_of(reader);
+    const wu_page_files *pages = pages_of(reader);
     if (reader->next_file >= pages->n_files)
         return tc_fail(err, TC_INTERNAL, "%s: has no more pages", pages->files[0]);
     if (reader->next_file == 0 && reader->kind == WU_KIND_MASK)
@@ -148,9 +148,9 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
         reader->item->survey = (an_survey){ .lo = UINT32_MAX };
     const char *path = pages->files[reader->next_file++];
     wu_picture_want want = pages->want;
-    want.as_it_is = reader->as_it_is && reader->kind == WU_KIND_IMAGE &&
-                    reader->item->colour == NULL &&
-                    !(reader->item->is_stack && pages->info.channels == 3);
+    want.wants_encoded = reader->wants_encoded && reader->kind == WU_KIND_IMAGE &&
+                         reader->item->colour == NULL &&
+                         !(reader->item->is_stack && pages->info.channels == 3);
     return_if_error(wu_picture_open(path, &want, &reader->picture, err));
     const wu_picture_info *opened = wu_picture_get_info(reader->picture);
     const uint32_t expected = pages->n_files == 1 ? pages->info.nz : 1;
@@ -161,12 +161,13 @@ static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, tc_err *err)
+tc_status wu_page_buffer_reserve(wu_page_buffer *buffer, size_t bytes, const char *what,
+                                 tc_err *err)
 {
     if (bytes <= buffer->size)
         return TC_OK;
     free(buffer->data);
-    buffer->data = os_zeroed(bytes);
+    buffer->data = os_alloc_zeroed(bytes);
     buffer->size = buffer->data == NULL ? 0 : bytes;
     return buffer->data == NULL ? tc_no_memory(err, what) : TC_OK;
 }
@@ -181,7 +182,7 @@ static tc_status decode_page(wu_page_reader *reader, wu_page_buffer *buffer, wu_
     const char *const path = pages_of(reader)->files[reader->next_file - 1];
     *info = *wu_picture_get_info(reader->picture);
     info->nz = 1;
-    return_if_error(wu_page_room(buffer, wu_picture_page_bytes(info), path, err));
+    return_if_error(wu_page_buffer_reserve(buffer, wu_picture_page_bytes(info), path, err));
     tc_status status = wu_picture_next(reader->picture, buffer->data, err);
     free(reader->encoded);
     reader->encoded =
@@ -192,7 +193,7 @@ static tc_status decode_page(wu_page_reader *reader, wu_page_buffer *buffer, wu_
     if (note != NULL && reader->defer_notes)
         reader->note = strdup(note);
     else if (note != NULL && !reader->quiet)
-        wu_note_of(path, "%s", note);
+        wu_print_note_of_file(path, "%s", note);
     wu_picture_close(&reader->picture);
     return TC_OK;
 }
@@ -229,11 +230,11 @@ void wu_page_reader_close(wu_page_reader *reader)
     free(reader->encoded);
     reader->encoded = NULL;
     if (reader->note != NULL)
-        wu_note_of(pages_of(reader)->files[0], "%s", reader->note);
+        wu_print_note_of_file(pages_of(reader)->files[0], "%s", reader->note);
     free(reader->note);
     reader->note = NULL;
     if (reader->became_grey && !reader->quiet)
-        wu_note_of(pages_of(reader)->files[0], "colour slices became grey, (R+G+B)/3");
+        wu_print_note_of_file(pages_of(reader)->files[0], "colour slices became grey, (R+G+B)/3");
 }
 
 /* --- all items ------------------------------------------------------------------------------- */
@@ -256,7 +257,7 @@ tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *use
     tc_status status = TC_OK;
     for (size_t i = 0; i < sources->n && status == TC_OK; i++) {
         wu_source *const item = &sources->items[i];
-        wu_progress("files decoded", i, sources->n);
+        wu_show_progress("files decoded", i, sources->n);
         if (item->fault != NULL)
             continue;
         status = decode_pages(item, WU_KIND_IMAGE, check != NULL, &buffer, err);
@@ -266,7 +267,7 @@ tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *use
             status = check(user, item, err);
         status = wu_source_keep_fault(item, status, err);
     }
-    wu_progress("files decoded", 1, 1);
+    wu_show_progress("files decoded", 1, 1);
     free(buffer.data);
     return status;
 }

@@ -8,17 +8,18 @@
 #include "workunits/tools/sources.h"
 
 /* The pages are in one file, or each in a file of its own. A new reader is all zeros, except the
- * fields up to as_it_is, which the caller sets. */
+ * fields up to wants_encoded, which the caller sets. */
 typedef struct wu_page_reader {
     wu_source *item;
     wu_kind kind;
-    bool quiet;       /* the reader prints no notes */
-    bool defer_notes; /* notes are printed when the reader is closed, as it is used in a thread */
-    bool survey;      /* the pixels are added to item->survey */
-    bool defer_grey;  /* RGB pages are not surveyed: the caller converts them to grey and surveys
-                         them */
-    bool as_it_is; /* the page's file is kept in `encoded`, if a work unit can hold it unchanged */
-    char *note;    /* the note to be printed when the reader is closed; owned */
+    bool quiet;         /* the reader prints no notes */
+    bool defer_notes;   /* notes are printed when the reader is closed, as it is used in a thread */
+    bool survey;        /* the pixels are added to item->survey */
+    bool defer_grey;    /* RGB pages are not surveyed: the caller converts them to grey and surveys
+                           them */
+    bool wants_encoded; /* the page's file is kept in `encoded`, if a work unit can hold it
+                           unchanged */
+    char *note;         /* the note to be printed when the reader is closed; owned */
     unsigned char *encoded; /* the last page as a PNG file that a work unit can hold, if its file is
                                such a PNG; else NULL. Owned, unless the caller takes it and sets
                                this field to NULL */
@@ -37,7 +38,8 @@ typedef struct wu_page_buffer {
 
 /* Makes the buffer hold at least `bytes` bytes. Its old content is lost if it has to grow. `what`
  * names the data in the message of TC_NO_MEMORY. */
-tc_status wu_page_room(wu_page_buffer *buffer, size_t bytes, const char *what, tc_err *err);
+tc_status wu_page_buffer_reserve(wu_page_buffer *buffer, size_t bytes, const char *what,
+                                 tc_err *err);
 
 /* Decodes the next page into the buffer and converts it to what a work unit holds: colours are
  * converted as item->colour says or, if that is NULL, to grey in stacks; masks become 0 and 255;

@@ -40,7 +40,8 @@ static void print_wrapped(const char *text)
 static void print_keys(const an_param *keys, const char *outer)
 {
     for (const an_param *p = keys; p->key != NULL; p++) {
-        const bool optional = p->type == AN_PRESET || (p->initial != NULL && p->initial[0] == '\0');
+        const bool optional =
+            p->type == AN_PRESET || (p->default_value != NULL && p->default_value[0] == '\0');
         char path[128];
 
         snprintf(path, sizeof path, "%s%s%s", outer, outer[0] != '\0' ? "." : "", p->key);
@@ -50,8 +51,8 @@ static void print_keys(const an_param *keys, const char *outer)
         if (optional)
             printf("; may be left out");
         else
-            printf(p->initial == NULL ? "; required" : "; default %s", p->initial);
-        if (p->when != 0)
+            printf(p->default_value == NULL ? "; required" : "; default %s", p->default_value);
+        if (p->allowed_choices != 0)
             printf("; only with %s %s", keys->key, an_condition_in_words(p, keys).text);
         putchar('\n');
         print_wrapped(p->help);
@@ -80,7 +81,8 @@ static json_t *describe_choices(const char *const *choices, unsigned bits)
     json_t *list = json_array();
 
     for (size_t i = 0; choices != NULL && choices[i] != NULL && list != NULL; i++)
-        if ((bits >> i & 1) != 0 && json_array_append_new(list, an_json_of(choices[i])) != 0) {
+        if ((bits >> i & 1) != 0 &&
+            json_array_append_new(list, an_parse_default(choices[i])) != 0) {
             json_decref(list);
             list = NULL;
         }
@@ -94,7 +96,7 @@ static json_t *describe_parameter(const an_param *p, const an_param *keys)
     static const char *const types[] = { "boolean", "integer", "number",  "choice", "integers",
                                          "words",   "object",  "objects", "preset" };
     const bool bounded = p->type == AN_INT || p->type == AN_NUMBER || p->type == AN_INTS;
-    const bool has_default = p->initial != NULL && p->initial[0] != '\0';
+    const bool has_default = p->default_value != NULL && p->default_value[0] != '\0';
     json_t *const o = json_object(), *const when = json_object();
     const bool good =
         set_value(o, "key", true, json_string(p->key)) &&
@@ -105,10 +107,11 @@ static json_t *describe_parameter(const an_param *p, const an_param *keys)
         set_value(o, "above_minimum", p->above_min, json_true()) &&
         set_value(o, "choices", p->choices != NULL, describe_choices(p->choices, ~0u)) &&
         set_value(o, "words", p->words != NULL, describe_choices(p->words, ~0u)) &&
-        set_value(o, "default", has_default, has_default ? an_json_of(p->initial) : NULL) &&
-        set_value(o, "required", p->initial == NULL && p->type != AN_PRESET, json_true()) &&
-        set_value(when, keys->key, true, describe_choices(keys->choices, p->when)) &&
-        set_value(o, "only_with", p->when != 0, json_incref(when)) &&
+        set_value(o, "default", has_default,
+                  has_default ? an_parse_default(p->default_value) : NULL) &&
+        set_value(o, "required", p->default_value == NULL && p->type != AN_PRESET, json_true()) &&
+        set_value(when, keys->key, true, describe_choices(keys->choices, p->allowed_choices)) &&
+        set_value(o, "only_with", p->allowed_choices != 0, json_incref(when)) &&
         set_value(o, "unit", p->unit != NULL, json_string(p->unit)) &&
         set_value(o, "help", true, json_string(p->help)) &&
         set_value(o, "keys", p->keys != NULL, describe_keys(p->keys));
@@ -138,9 +141,9 @@ static tc_status print_json(const an_analysis *only, tc_err *err)
     json_t *const all = json_object();
     bool good = true;
 
-    for (size_t i = 0; an_table[i] != NULL && good; i++)
-        good = set_value(all, an_table[i]->name, only == NULL || only == an_table[i],
-                         describe_keys(an_table[i]->parameters));
+    for (size_t i = 0; an_analyses[i] != NULL && good; i++)
+        good = set_value(all, an_analyses[i]->name, only == NULL || only == an_analyses[i],
+                         describe_keys(an_analyses[i]->parameters));
     good = good && json_dumpf(all, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) == 0;
     json_decref(all);
     putchar('\n');
@@ -153,10 +156,10 @@ tc_status wu_find_analysis(const char *name, const an_analysis **out, tc_err *er
 {
     char list[256] = "";
 
-    *out = an_find(name);
-    for (size_t i = 0; an_table[i] != NULL; i++)
+    *out = an_find_analysis(name);
+    for (size_t i = 0; an_analyses[i] != NULL; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "",
-                 an_table[i]->name);
+                 an_analyses[i]->name);
     return *out != NULL ? TC_OK
                         : tc_fail(err, TC_USAGE, "there is no analysis \"%.64s\", there are: %s",
                                   name, list);
@@ -177,8 +180,8 @@ tc_status wu_parameters(int argc, char **argv, tc_err *err)
     if (json)
         return print_json(analysis, err);
     if (analysis == NULL) {
-        for (size_t i = 0; an_table[i] != NULL; i++)
-            printf("%-10s %s\n", an_table[i]->name, an_table[i]->summary);
+        for (size_t i = 0; an_analyses[i] != NULL; i++)
+            printf("%-10s %s\n", an_analyses[i]->name, an_analyses[i]->summary);
         return TC_OK;
     }
     printf("%s: %s\n", analysis->name, analysis->summary);

@@ -85,7 +85,7 @@ static tc_status open_file(wu_picture *picture, tc_err *err)
         return tc_fail(err, TC_BAD_INPUT, "%s: is not a regular file", picture->path);
     picture->file = fopen(picture->path, "rb");
     if (picture->file == NULL)
-        return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", picture->path,
+        return tc_fail(err, tc_open_error_status(errno), "%s: cannot be opened: %s", picture->path,
                        strerror(errno));
     return TC_OK;
 }
@@ -115,7 +115,7 @@ static tc_status open_picture(const char *path, const wu_picture_want *want, boo
     if (picture == NULL)
         return tc_no_memory(err, path);
     picture->want = *want;
-    picture->bare = bare;
+    picture->ignores_metadata = bare;
     picture->path = strdup(path);
     tc_status status = picture->path == NULL ? tc_no_memory(err, path) : open_file(picture, err);
     if (status == TC_OK)
@@ -128,10 +128,10 @@ static tc_status open_picture(const char *path, const wu_picture_want *want, boo
             .channels = 1, .frames = 1, .slices = 1, .others = 1, .series = 1, .order = "czt"
         };
         status = picture->decoder->open(picture, err);
-        wu_about_check(&picture->about);
+        wu_about_round_sizes(&picture->about);
     }
     if (status == TC_OK)
-        status = bare ? wu_picture_choose_pages(picture, err) : wu_picture_settle(picture, err);
+        status = bare ? wu_picture_choose_pages(picture, err) : wu_picture_set_info(picture, err);
     assert(status != TC_OK || (picture->info.nx >= 1 && picture->info.ny >= 1));
     if (status != TC_OK)
         wu_picture_close(&picture);
@@ -145,7 +145,7 @@ tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_pict
     return open_picture(path, want, false /* its metadata count */, out, err);
 }
 
-tc_status wu_picture_open_bare(const char *path, const wu_picture_want *want, wu_picture **out,
+tc_status wu_picture_open_part(const char *path, const wu_picture_want *want, wu_picture **out,
                                tc_err *err)
 {
     return open_picture(path, want, true /* a part of another picture */, out, err);
@@ -195,7 +195,7 @@ size_t wu_picture_page_bytes(const wu_picture_info *info)
 static tc_status decode_page(wu_picture *picture, void *pixels, tc_err *err)
 {
     const uint32_t page = picture->pages_read;
-    if (wu_picture_is_plain(picture))
+    if (wu_picture_is_unconverted(picture))
         return wu_picture_decode(picture, page, pixels, err);
     /* Labels whose size does not change are converted in place. */
     const size_t bytes = wu_picture_raw_bytes(picture);
@@ -214,7 +214,7 @@ static tc_status decode_page(wu_picture *picture, void *pixels, tc_err *err)
 static void write_note(wu_picture *picture)
 {
     const double beyond =
-        picture->taken > 0 ? 100.0 * (double)picture->beyond / (double)picture->taken : 0;
+        picture->n_scaled > 0 ? 100.0 * (double)picture->n_clipped / (double)picture->n_scaled : 0;
     char share[100];
     snprintf(share, sizeof share, "more than %d%% of its samples lie beyond --scale %g,%g",
              beyond > 50   ? 50
@@ -222,11 +222,11 @@ static void write_note(wu_picture *picture)
                            : 1,
              picture->want.lo, picture->want.hi);
     const char *const notes[] = {
-        picture->fourth && (picture->alpha_dropped || picture->samples.bits > 16)
+        picture->has_fourth_sample && (picture->alpha_dropped || picture->samples.bits > 16)
             ? "its fourth sample, which is not declared to be transparency, was left out; "
               "--channel "
               "4 takes it"
-        : picture->multiplied
+        : picture->premultiplied
             ? "partly transparent: the transparency was dropped; the colours are stored multiplied "
               "by it (premultiplied alpha), and taken as they are stored"
         : picture->alpha_dropped
@@ -277,7 +277,7 @@ tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
 unsigned char *wu_picture_encoded(wu_picture *picture, size_t *n)
 {
     unsigned char *const encoded = picture->encoded;
-    if (!wu_picture_is_plain(picture))
+    if (!wu_picture_is_unconverted(picture))
         return NULL;
     *n = picture->n_encoded;
     picture->encoded = NULL;

@@ -55,9 +55,9 @@ typedef struct wu_picture_want {
     bool colour; /* the channel was given as red, green or blue: a pixel must have these channels */
     unsigned long time; /* the time of a series whose pages are read, counted from 1. 0: the first
                            time, or all times if each has one page */
-    bool alone;    /* only pages in this file are read, even if its metadata name other files */
-    bool as_it_is; /* the file itself is kept, if it is a PNG, for wu_picture_encoded */
-    bool scaled;   /* samples are scaled: lo becomes 0, hi (> lo) becomes 255 or 65535 */
+    bool alone; /* only pages in this file are read, even if its metadata name other files */
+    bool wants_encoded; /* the file itself is kept, if it is a PNG, for wu_picture_encoded */
+    bool scaled;        /* samples are scaled: lo becomes 0, hi (> lo) becomes 255 or 65535 */
     double lo, hi;
 } wu_picture_want;
 
@@ -73,29 +73,29 @@ typedef struct wu_picture_info {
 /* Remarks for the user about how a file was read, each a bit. wu_remarks[k] is the text of bit k
  * and explains it. */
 typedef enum wu_remark {
-    WU_PAINTED = 1 << 0,
-    WU_PALETTE = 1 << 1,
-    WU_INVERTED = 1 << 2,
-    WU_NOT_INVERTED = 1 << 3,
-    WU_INDICES = 1 << 4,
-    WU_COPIES = 1 << 5,
-    WU_FEWER_TIMES = 1 << 6,
-    WU_UNSAID_PAGES = 1 << 7,
-    WU_OTHER_TEXT = 1 << 8,
-    WU_BAD_TEXT = 1 << 9,
-    WU_ODD_BYTES = 1 << 10,
-    WU_PROFILE = 1 << 11,
-    WU_OF_SEVERAL = 1 << 12,
-    WU_ALONE = 1 << 13,
-    WU_CURVED = 1 << 14,
-    WU_ONE_OF_MORE = 1 << 15,
-    WU_UNIT = 1 << 16,
-    WU_NO_NEXT = 1 << 17,
-    WU_OTHER_BITS = 1 << 18,
-    WU_NO_SLOPE = 1 << 19,
-    WU_NO_PLACE = 1 << 20,
-    WU_SILENT_PAGES = 1 << 21,
-    WU_CHANNELS = 1 << 22
+    WU_REMARK_LOOKUP_TABLE = 1 << 0,
+    WU_REMARK_PALETTE = 1 << 1,
+    WU_REMARK_INVERTED = 1 << 2,
+    WU_REMARK_NOT_INVERTED = 1 << 3,
+    WU_REMARK_INDICES = 1 << 4,
+    WU_REMARK_PYRAMID = 1 << 5,
+    WU_REMARK_FEWER_TIMES = 1 << 6,
+    WU_REMARK_EXTRA_PAGES = 1 << 7,
+    WU_REMARK_TEXT_IGNORED = 1 << 8,
+    WU_REMARK_TEXT_MALFORMED = 1 << 9,
+    WU_REMARK_STRAY_BYTES = 1 << 10,
+    WU_REMARK_COLOUR_PROFILE = 1 << 11,
+    WU_REMARK_JOINED_FILES = 1 << 12,
+    WU_REMARK_FILE_ALONE = 1 << 13,
+    WU_REMARK_CURVED_CALIBRATION = 1 << 14,
+    WU_REMARK_MORE_IMAGES = 1 << 15,
+    WU_REMARK_UNKNOWN_UNIT = 1 << 16,
+    WU_REMARK_NO_NEXT_PAGE = 1 << 17,
+    WU_REMARK_BIT_MISMATCH = 1 << 18,
+    WU_REMARK_INFINITE_SLOPE = 1 << 19,
+    WU_REMARK_NO_DATA_OFFSET = 1 << 20,
+    WU_REMARK_TAKEN_AS_SLICES = 1 << 21,
+    WU_REMARK_TAKEN_AS_CHANNELS = 1 << 22
 } wu_remark;
 enum { WU_REMARKS = 23 }; /* number of remarks */
 extern const char *const wu_remarks[WU_REMARKS];
@@ -137,7 +137,7 @@ tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err);
 
 /* Returns the page that was decoded last as a PNG file that a work unit can hold, to be freed by
  * free(), and sets *n to its size. Returns NULL if the picture's file is not such a PNG, or
- * want.as_it_is was not set. */
+ * want.wants_encoded was not set. */
 unsigned char *wu_picture_encoded(wu_picture *picture, size_t *n);
 
 /* A note for the user about the pages read so far, or NULL. Owned by the picture, valid until the

@@ -14,7 +14,7 @@ static bool is_length(double um)
     return isfinite(um) && um > 1e-9 && um < 1e9;
 }
 
-double wu_micrometres(const char *unit, size_t n)
+double wu_unit_micrometres(const char *unit, size_t n)
 {
     static const struct {
         const char *name;
@@ -69,7 +69,7 @@ double wu_micrometres(const char *unit, size_t n)
     return 0;
 }
 
-bool wu_is_no_length(const char *unit, size_t n)
+bool wu_is_nonlength_unit(const char *unit, size_t n)
 {
     static const char *const names[] = { "",     "pixel", "pixels", "reference frame",
                                          "null", "none",  "px",     "unit" };
@@ -79,7 +79,7 @@ bool wu_is_no_length(const char *unit, size_t n)
     return false;
 }
 
-void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um)
+void wu_about_set_resolution(wu_picture *picture, double x, double y, double unit_um)
 {
     /* Pixels of screens, print and most scanners are larger than this, those of microscopes
      * smaller. */
@@ -105,7 +105,7 @@ static double round_micrometres(double um)
     return strtod(text, NULL);
 }
 
-void wu_about_check(wu_picture_about *out)
+void wu_about_round_sizes(wu_picture_about *out)
 {
     for (int i = 0; i < 3; i++)
         out->um[i] = round_micrometres(fabs(out->um[i]));
@@ -128,7 +128,7 @@ static unsigned number_at(const uint8_t *data, size_t bytes, bool big)
 
 /* Exif data are laid out like a TIFF file: a header with the offset of a directory, whose entries
  * have 12 bytes each. */
-void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out)
+void wu_about_read_exif(const uint8_t *data, size_t n, wu_picture_about *out)
 {
     enum {
         HEAD = 8,            /* bytes of the header */
@@ -146,10 +146,10 @@ void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out)
     for (const uint8_t *entry = data + at + 2; entries > 0 && (size_t)(data + n - entry) >= ENTRY;
          entries--, entry += ENTRY)
         if (number_at(entry, 2, big) == ORIENTATION && number_at(entry + 2, 2, big) == SHORT)
-            wu_about_orientation(number_at(entry + 8, 2, big), out);
+            wu_about_set_orientation(number_at(entry + 8, 2, big), out);
 }
 
-void wu_about_orientation(unsigned value, wu_picture_about *out)
+void wu_about_set_orientation(unsigned value, wu_picture_about *out)
 {
     if (value >= 1 && value <= 8)
         out->orientation = value;
@@ -157,7 +157,7 @@ void wu_about_orientation(unsigned value, wu_picture_about *out)
 
 /* --- palettes -------------------------------------------------------------------------------- */
 
-bool wu_is_ramp(const uint8_t (*colour)[3], size_t n)
+bool wu_is_palette_ramp(const uint8_t (*colour)[3], size_t n)
 {
     enum {
         COLOURS = 256, /* number of colours */

@@ -64,28 +64,30 @@ struct wu_picture {
     const struct wu_picture_decoder *decoder;
     void *state; /* the state of the decoder */
     wu_picture_want want;
-    wu_picture_info info;   /* nx, ny are set by open, the rest by wu_picture_settle */
+    wu_picture_info info;   /* nx, ny are set by open, the rest by wu_picture_set_info */
     wu_samples samples;     /* set by open */
     wu_picture_about about; /* set by open */
     wu_metadata metadata;   /* set by open */
     uint64_t n_pages;       /* set by open: number of all pages of the file, used or not */
-    bool bare;         /* the file is read as a part of another picture: its metadata are ignored */
-    wu_picture *other; /* the file of metadata.files that is open, or NULL; owned */
-    uint32_t other_file; /* the number of that file, as in wu_plane */
+    bool ignores_metadata;  /* the file is read as a part of another picture: its metadata are
+                               ignored */
+    wu_picture *other;      /* the file of metadata.files that is open, or NULL; owned */
+    uint32_t other_file;    /* the number of that file, as in wu_plane */
     uint32_t pages_read;
     unsigned char *encoded; /* the file as a PNG that a work unit can hold, or NULL; owned */
     size_t n_encoded;
-    void *raw;          /* buffer for a decoded page that has to be converted; owned */
-    bool not_numbers;   /* samples were NaN */
-    bool infinite;      /* samples that were scaled were infinite */
-    uint64_t taken;     /* number of samples that were scaled (want.scaled) */
-    uint64_t beyond;    /* number of those that were outside [lo, hi] */
-    bool alpha_dropped; /* alpha that was not opaque was dropped */
-    bool multiplied;    /* the colours are multiplied by the dropped alpha */
-    bool fourth; /* a fourth sample, whose meaning the file does not state, is treated as alpha */
-    bool no_end; /* the file lacks its end marker */
-    bool pages_skipped; /* thumbnails or masks were left out */
-    char note[400];     /* the text that wu_picture_note returns, or "" */
+    void *raw;              /* buffer for a decoded page that has to be converted; owned */
+    bool not_numbers;       /* samples were NaN */
+    bool infinite;          /* samples that were scaled were infinite */
+    uint64_t n_scaled;      /* number of samples that were scaled (want.scaled) */
+    uint64_t n_clipped;     /* number of those that were outside [lo, hi] */
+    bool alpha_dropped;     /* alpha that was not opaque was dropped */
+    bool premultiplied;     /* the colours are multiplied by the dropped alpha */
+    bool has_fourth_sample; /* a fourth sample, whose meaning the file does not state, is treated as
+                               alpha */
+    bool no_end;            /* the file lacks its end marker */
+    bool pages_skipped;     /* thumbnails or masks were left out */
+    char note[400];         /* the text that wu_picture_note returns, or "" */
 };
 
 /* A file format. */
@@ -110,7 +112,7 @@ extern const wu_picture_decoder wu_picture_nifti;
 tc_status wu_picture_set_size(wu_picture *picture, uint64_t width, uint64_t height, tc_err *err);
 
 /* Opens a file as a part of another picture: its metadata are ignored. */
-tc_status wu_picture_open_bare(const char *path, const wu_picture_want *want, wu_picture **out,
+tc_status wu_picture_open_part(const char *path, const wu_picture_want *want, wu_picture **out,
                                tc_err *err);
 
 /* --- which pages are wanted (picture_pages.c) ------------------------------------------------ */
@@ -121,20 +123,20 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err);
 /* Pages can be channels, slices or times. If the metadata do not state which, the caller treats the
  * pages as channels if this function returns true: if the user asked for a channel by its number,
  * and a pixel has only one sample. samples: the number of samples per pixel. */
-bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples);
+bool wu_pages_are_channels(const wu_picture *picture, unsigned samples);
 /* TC_BAD_INPUT: a colour was asked for by name, but the channels are not red, green and blue. */
 tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels, tc_err *err);
 /* The part of a message that explains how to choose one of several channels. */
-const char *wu_one_channel(const wu_picture *picture);
+const char *wu_channel_advice(const wu_picture *picture);
 /* Decodes the k-th of the info.nz wanted pages, from this file or another one. */
 tc_status wu_picture_decode(wu_picture *picture, uint32_t k, void *samples, tc_err *err);
 
 /* --- conversion to the wanted samples (picture_wanted.c) ------------------------------------- */
 
 /* Chooses pages and channel, and sets picture->info. To be called after the decoder's open. */
-tc_status wu_picture_settle(wu_picture *picture, tc_err *err);
+tc_status wu_picture_set_info(wu_picture *picture, tc_err *err);
 /* Whether decoded pages need no conversion. */
-bool wu_picture_is_plain(const wu_picture *picture);
+bool wu_picture_is_unconverted(const wu_picture *picture);
 /* The size in bytes of a page as the decoder returns it. */
 size_t wu_picture_raw_bytes(const wu_picture *picture);
 /* Converts a decoded page into one of the type of info. */
@@ -146,24 +148,24 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err);
 
 /* Returns the length in micrometres of a unit, given by its name of n bytes, or 0 if the unit is
  * unknown or not a length. */
-double wu_micrometres(const char *unit, size_t n);
+double wu_unit_micrometres(const char *unit, size_t n);
 /* Whether the name is that of a unit which is not a length, such as "pixel". */
-bool wu_is_no_length(const char *unit, size_t n);
+bool wu_is_nonlength_unit(const char *unit, size_t n);
 /* Sets the size of a pixel from a resolution of x and y pixels per `unit_um` micrometres; a unit
  * from a text (metadata.unit_um) replaces unit_um. Does nothing if the size is set already, or if
  * the pixel is so large that the resolution is probably that of a screen, printer or scanner, which
  * is unrelated to what the picture shows. */
-void wu_about_resolution(wu_picture *picture, double x, double y, double unit_um);
+void wu_about_set_resolution(wu_picture *picture, double x, double y, double unit_um);
 /* Reads the orientation from n bytes of Exif data. */
-void wu_about_exif(const uint8_t *data, size_t n, wu_picture_about *out);
+void wu_about_read_exif(const uint8_t *data, size_t n, wu_picture_about *out);
 /* Sets the orientation, if the value is a valid orientation (1 to 8). */
-void wu_about_orientation(unsigned value, wu_picture_about *out);
+void wu_about_set_orientation(unsigned value, wu_picture_about *out);
 /* Rounds the size of a voxel, and sets impossible sizes to 0. To be called when all metadata were
  * read. */
-void wu_about_check(wu_picture_about *out);
+void wu_about_round_sizes(wu_picture_about *out);
 /* Whether a palette of 256 colours is a ramp of one hue. Such a palette is only for display, and
  * its indices are the samples. */
-bool wu_is_ramp(const uint8_t (*colour)[3], size_t n);
+bool wu_is_palette_ramp(const uint8_t (*colour)[3], size_t n);
 
 /* --- texts (picture_texts.c, picture_ome.c) -------------------------------------------------- */
 

@@ -188,19 +188,19 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
         wu_picture_set_size(picture, state->jpeg.image_width, state->jpeg.image_height, err));
     for (jpeg_saved_marker_ptr m = state->jpeg.marker_list; m != NULL; m = m->next) {
         if (m->data_length > EXIF_HEAD && memcmp(m->data, "Exif\0\0", EXIF_HEAD) == 0)
-            wu_about_exif(m->data + EXIF_HEAD, m->data_length - EXIF_HEAD, &picture->about);
+            wu_about_read_exif(m->data + EXIF_HEAD, m->data_length - EXIF_HEAD, &picture->about);
         if (m->data_length >= ICC_HEAD && memcmp(m->data, "ICC_PROFILE", ICC_HEAD) == 0)
-            picture->about.remarks |= WU_PROFILE;
+            picture->about.remarks |= WU_REMARK_COLOUR_PROFILE;
         /* Multi-Picture Format: further pictures follow in the file; only the first is read. */
         if (m->data_length >= 4 && memcmp(m->data, "MPF", 4) == 0)
-            picture->about.remarks |= WU_ONE_OF_MORE;
+            picture->about.remarks |= WU_REMARK_MORE_IMAGES;
     }
-    picture->about.remarks |= state->harmless_warning ? WU_ODD_BYTES : 0;
+    picture->about.remarks |= state->harmless_warning ? WU_REMARK_STRAY_BYTES : 0;
     state->harmless_warning = false; /* from now on only a missing end marker sets it */
     /* The density is in pixels per inch (unit 1) or centimetre (unit 2). */
     if (state->jpeg.saw_JFIF_marker && state->jpeg.density_unit > 0)
-        wu_about_resolution(picture, state->jpeg.X_density, state->jpeg.Y_density,
-                            state->jpeg.density_unit == 1 ? 25400 : 1e4);
+        wu_about_set_resolution(picture, state->jpeg.X_density, state->jpeg.Y_density,
+                                state->jpeg.density_unit == 1 ? 25400 : 1e4);
     state->several_scans = jpeg_has_multiple_scans(&state->jpeg) != 0;
     return choose_colours(picture, err);
 }

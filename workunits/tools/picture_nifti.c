@@ -295,10 +295,10 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
                        picture->path, (int)code);
     picture->samples = types[i].samples;
     s->must_fit = bits != (int64_t)picture->samples.bits * picture->samples.channels;
-    picture->about.remarks |= s->must_fit ? WU_OTHER_BITS : 0;
+    picture->about.remarks |= s->must_fit ? WU_REMARK_BIT_MISMATCH : 0;
     /* A slope of 0, or NaN, which some programs write, means that there is no slope. */
     if (isinf(slope))
-        picture->about.remarks |= WU_NO_SLOPE;
+        picture->about.remarks |= WU_REMARK_INFINITE_SLOPE;
     if (!isfinite(slope) || slope == 0 || picture->samples.rgb)
         return TC_OK;
     if (!isfinite(offset))
@@ -376,7 +376,8 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     if (!no_start &&
         (!(start >= (double)s->version->size + 4 && start <= 1 << 30) || start != floor(start)))
         return refuse_header(picture, "says that its samples begin where they cannot", err);
-    picture->about.remarks |= no_start ? WU_NO_PLACE : 0; /* the samples' place is not stated */
+    picture->about.remarks |=
+        no_start ? WU_REMARK_NO_DATA_OFFSET : 0; /* the samples' place is not stated */
     s->must_fit = s->must_fit || no_start;
     s->start = no_start ? s->version->size + 4 : (uint64_t)start; /* 4 bytes announce extensions */
     s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels *

@@ -132,7 +132,7 @@ static void read_order(const char *text, char order[4])
 static double size_in(const XML_Char **all, const char *size, const char *unit)
 {
     const char *const number = find_attribute(all, size), *const word = find_attribute(all, unit);
-    const double um = word == NULL ? 1 : wu_micrometres(word, strlen(word));
+    const double um = word == NULL ? 1 : wu_unit_micrometres(word, strlen(word));
     return number == NULL ? 0 : strtod(number, NULL) * um;
 }
 
@@ -142,7 +142,7 @@ static bool is_sized(const XML_Char **all)
     static const char *const units[] = { "PhysicalSizeXUnit", "PhysicalSizeYUnit" };
     for (size_t i = 0; i < 2; i++) {
         const char *const unit = find_attribute(all, units[i]);
-        if (unit != NULL && wu_is_no_length(unit, strlen(unit)))
+        if (unit != NULL && wu_is_nonlength_unit(unit, strlen(unit)))
             return false;
     }
     return find_attribute(all, "PhysicalSizeX") != NULL ||
@@ -215,7 +215,7 @@ static void read_prop(ome_text *o, const XML_Char **all)
     else if (strcmp(id, "spatial-calibration-y") == 0)
         o->prop_um[0] = strtod(value, NULL);
     else if (strcmp(id, "spatial-calibration-units") == 0)
-        o->prop_unit = wu_micrometres(value, strlen(value));
+        o->prop_unit = wu_unit_micrometres(value, strlen(value));
 }
 
 /* Begins a ModuloAlong element. Its attributes give the positions on the inner axis as a range;
@@ -234,7 +234,7 @@ static void begin_modulo(ome_text *o, const XML_Char **all)
     if (n > 1)
         o->modulo = n < (double)MOST ? (uint64_t)n : MOST;
     snprintf(o->modulo_type, sizeof o->modulo_type, "%s", type == NULL ? "not named" : type);
-    tc_plain(o->modulo_type);
+    tc_make_printable(o->modulo_type);
 }
 
 /* expat calls this at the beginning of an element; user: the ome_text. */
@@ -405,7 +405,7 @@ static tc_status parse_text(ome_text *o, const char *text, bool *good, tc_err *e
 static tc_status neighbour_path(const wu_picture *picture, const char *name, char **out,
                                 tc_err *err)
 {
-    const size_t n = (size_t)(os_last_part(picture->path) - picture->path), m = strlen(name);
+    const size_t n = (size_t)(os_base_name(picture->path) - picture->path), m = strlen(name);
     *out = NULL;
     if (m == 0 || name[0] == '.' || strpbrk(name, "/\\:") != NULL)
         return TC_OK;
@@ -637,7 +637,7 @@ static tc_status check_own_pages(wu_picture *picture, uint64_t n_pages, tc_err *
     }
     free(used_pages);
     if (n < n_pages)
-        picture->about.remarks |= WU_ONE_OF_MORE;
+        picture->about.remarks |= WU_REMARK_MORE_IMAGES;
     return TC_OK;
 }
 
@@ -696,7 +696,7 @@ static tc_status fill_from_ome(wu_picture *picture, ome_text *o, const wu_tiff_p
     memcpy(metadata->order, p->order, sizeof metadata->order);
     memcpy(picture->about.um, p->um, sizeof p->um);
     if (p->sized && !(fabs(p->um[1]) > 0 && fabs(p->um[2]) > 0))
-        picture->about.remarks |= WU_UNIT;
+        picture->about.remarks |= WU_REMARK_UNKNOWN_UNIT;
     return fill_planes(picture, o, chosen, &pages, err);
 }
 
@@ -712,7 +712,7 @@ static void fill_from_metamorph(wu_picture *picture, const ome_text *o)
 tc_status wu_metadata_from_xml(wu_picture *picture, const char *text,
                                const wu_tiff_pages *tiff_pages, tc_err *err)
 {
-    ome_text o = { .own_name = os_last_part(picture->path) };
+    ome_text o = { .own_name = os_base_name(picture->path) };
     bool good = false;
     tc_status status = parse_text(&o, text, &good, err);
     if (status == TC_OK && o.has_dtd)
@@ -726,7 +726,7 @@ tc_status wu_metadata_from_xml(wu_picture *picture, const char *text,
                            "what its %llu pages are; save it again as OME-TIFF with Fiji",
                            (unsigned long long)tiff_pages->n);
     else if (status == TC_OK && !good)
-        picture->about.remarks |= WU_BAD_TEXT;
+        picture->about.remarks |= WU_REMARK_TEXT_MALFORMED;
     else if (status == TC_OK && o.is_ome && o.companion[0] != '\0' && o.n_pixels == 0)
         status = read_companion(picture, &o, &good, err);
     if (status == TC_OK && good && !o.has_dtd && o.is_ome)

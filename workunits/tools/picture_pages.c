@@ -115,7 +115,7 @@ static void use_own_pages(wu_picture *picture)
     discard_metadata(picture);
     memcpy(picture->about.um, um, sizeof um);
     picture->metadata.slices = picture->n_pages;
-    picture->about.remarks |= WU_ALONE;
+    picture->about.remarks |= WU_REMARK_FILE_ALONE;
 }
 
 /* Whether time is the slowest axis in the order of planes, apart from axes of length 1. */
@@ -144,11 +144,11 @@ static void drop_times(wu_picture *picture)
         if (none < planes_a_time)
             break;
         metadata->frames--;
-        picture->about.remarks |= WU_FEWER_TIMES;
+        picture->about.remarks |= WU_REMARK_FEWER_TIMES;
     }
 }
 
-bool wu_wants_silent_channel(const wu_picture *picture, unsigned samples)
+bool wu_pages_are_channels(const wu_picture *picture, unsigned samples)
 {
     return picture->want.channel > 0 && !picture->want.colour && samples == 1;
 }
@@ -182,11 +182,11 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
                            "are there with Fiji",
                            picture->path, (unsigned long long)n);
         const bool channels =
-            metadata->by == NULL && wu_wants_silent_channel(picture, picture->samples.channels);
+            metadata->by == NULL && wu_pages_are_channels(picture, picture->samples.channels);
         *(channels ? &metadata->channels : &metadata->slices) = n;
-        picture->about.remarks |= metadata->by != NULL                  ? WU_UNSAID_PAGES
-                                  : channels                            ? WU_CHANNELS
-                                  : picture->want.kind == WU_KIND_IMAGE ? WU_SILENT_PAGES
+        picture->about.remarks |= metadata->by != NULL ? WU_REMARK_EXTRA_PAGES
+                                  : channels           ? WU_REMARK_TAKEN_AS_CHANNELS
+                                  : picture->want.kind == WU_KIND_IMAGE ? WU_REMARK_TAKEN_AS_SLICES
                                                                         : 0;
         return TC_OK;
     }
@@ -197,7 +197,7 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
         n / planes_a_time > metadata->frames || !times_are_last(metadata))
         return refuse_count(picture, err);
     metadata->frames = n / planes_a_time;
-    picture->about.remarks |= WU_FEWER_TIMES;
+    picture->about.remarks |= WU_REMARK_FEWER_TIMES;
     return TC_OK;
 }
 
@@ -207,7 +207,7 @@ static tc_status check_metadata(wu_picture *picture, tc_err *err)
     wu_metadata *const metadata = &picture->metadata;
     if (metadata->refusal[0] != '\0')
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", picture->path, metadata->refusal);
-    if (picture->bare)
+    if (picture->ignores_metadata)
         return TC_OK;
     if (metadata->channels == 0 || metadata->frames == 0 || metadata->slices == 0)
         return refuse_count(picture, err);
@@ -225,12 +225,12 @@ static tc_status check_metadata(wu_picture *picture, tc_err *err)
                 picture->path, metadata->by, (unsigned long long)metadata->nx,
                 (unsigned long long)metadata->ny, picture->info.nx, picture->info.ny);
         discard_metadata(picture);
-        picture->about.remarks |= WU_OTHER_TEXT;
+        picture->about.remarks |= WU_REMARK_TEXT_IGNORED;
     }
     if (metadata->series > 1 &&
         picture->n_pages == 1) { /* the other pictures are in files that the metadata do not name */
         discard_metadata(picture);
-        picture->about.remarks |= WU_ALONE;
+        picture->about.remarks |= WU_REMARK_FILE_ALONE;
     }
     if (metadata->series > 1)
         return tc_fail(err, TC_BAD_INPUT,
@@ -300,7 +300,7 @@ static tc_status check_planes(const wu_picture *picture, tc_err *err)
                            "%s is not there; put them in one folder, or take this one's own pages "
                            "with --stack and the folder that it is in",
                            picture->path, metadata->by, metadata->n_files + 1,
-                           os_last_part(metadata->files[plane.file - 1]));
+                           os_base_name(metadata->files[plane.file - 1]));
         seen = plane.file;
     }
     return TC_OK;
@@ -314,7 +314,7 @@ tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels,
                    picture->path, (unsigned long long)channels);
 }
 
-const char *wu_one_channel(const wu_picture *picture)
+const char *wu_channel_advice(const wu_picture *picture)
 {
     return picture->want.kind == WU_KIND_IMAGE ? "--channel N takes one of them"
            : picture->want.kind == WU_KIND_MASK
@@ -327,11 +327,11 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
     const wu_metadata *const metadata = &picture->metadata;
     const wu_picture_want *const want = &picture->want;
     tc_status status = check_metadata(picture, err);
-    if (status != TC_OK || picture->bare)
+    if (status != TC_OK || picture->ignores_metadata)
         return status;
     if (metadata->channels > 1 && want->channel == 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: holds %llu channels as pages; %s", picture->path,
-                       (unsigned long long)metadata->channels, wu_one_channel(picture));
+                       (unsigned long long)metadata->channels, wu_channel_advice(picture));
     if (metadata->channels > 1 && want->colour)
         return wu_picture_refuse_colour(picture, metadata->channels, err);
     if (metadata->channels > 1 && want->channel > metadata->channels)
@@ -350,7 +350,7 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
     picture->about.frames = (unsigned long)metadata->frames;
     picture->about.slices = (unsigned long)metadata->slices;
     if (metadata->n_files > 0 && metadata->planes != NULL)
-        picture->about.remarks |= WU_OF_SEVERAL;
+        picture->about.remarks |= WU_REMARK_JOINED_FILES;
     return check_planes(picture, err);
 }
 
@@ -370,7 +370,7 @@ static tc_status open_other(wu_picture *picture, uint32_t file, tc_err *err)
     if (picture->other != NULL && picture->other_file == file)
         return TC_OK;
     wu_picture_close(&picture->other);
-    return_if_error(wu_picture_open_bare(path, &picture->want, &picture->other, err));
+    return_if_error(wu_picture_open_part(path, &picture->want, &picture->other, err));
     const wu_samples *const a = &picture->samples, *const b = &picture->other->samples;
     picture->other_file = file;
     if (picture->decoder == picture->other->decoder &&
@@ -407,6 +407,6 @@ tc_status wu_picture_decode(wu_picture *picture, uint32_t k, void *samples, tc_e
     if (status != TC_OK)
         return tc_fail(err, status, "%s: one of its files: %s", picture->path, other.message);
     picture->alpha_dropped = picture->alpha_dropped || picture->other->alpha_dropped;
-    picture->multiplied = picture->multiplied || picture->other->multiplied;
+    picture->premultiplied = picture->premultiplied || picture->other->premultiplied;
     return TC_OK;
 }

@@ -30,12 +30,12 @@ static void read_palette(wu_picture *picture, const uint8_t *body, size_t n)
     for (size_t i = 0; i + 3 <= n && i < sizeof colour; i += 3)
         grey = grey && body[i] == body[i + 1] && body[i] == body[i + 2] &&
                body[i] == i / 3 * 255 / (n / 3 - (n > 3));
-    const bool ramp = n == sizeof colour && wu_is_ramp(colour, n / 3);
+    const bool ramp = n == sizeof colour && wu_is_palette_ramp(colour, n / 3);
     picture->metadata.indices = ramp;
-    picture->about.remarks |= !image ? ((body[0] | body[1] | body[2]) != 0 ? WU_INDICES : 0)
-                              : ramp ? WU_PAINTED
+    picture->about.remarks |= !image ? ((body[0] | body[1] | body[2]) != 0 ? WU_REMARK_INDICES : 0)
+                              : ramp ? WU_REMARK_LOOKUP_TABLE
                               : grey ? 0
-                                     : WU_PALETTE;
+                                     : WU_REMARK_PALETTE;
 }
 
 /* Reads the chunks before the picture's data, and Exif data after it. Stops if the file is damaged,
@@ -62,17 +62,18 @@ static void read_about(wu_picture *picture)
         good = length <= INT32_MAX && fread(body, 1, n, picture->file) == n &&
                fseek(picture->file, (long)(length - n) + CRC, SEEK_CUR) == 0;
         if (good && exif)
-            wu_about_exif(body, n, &picture->about);
+            wu_about_read_exif(body, n, &picture->about);
         if (!good || after_data)
             continue;
         if (memcmp(head + 4, "pHYs", 4) == 0 && n == PHYS && body[8] == 1) /* per metre */
-            wu_about_resolution(picture, number_at(body), number_at(body + 4), 1e6);
+            wu_about_set_resolution(picture, number_at(body), number_at(body + 4), 1e6);
         if (memcmp(head + 4, "IHDR", 4) == 0 && n > KIND)
             kind = body[KIND];
         if (memcmp(head + 4, "PLTE", 4) == 0 && n >= 3 && kind == PALETTE)
             read_palette(picture, body, n);
         if (memcmp(head + 4, "iCCP", 4) == 0 || memcmp(head + 4, "acTL", 4) == 0)
-            picture->about.remarks |= head[4] == 'i' ? WU_PROFILE : WU_ONE_OF_MORE;
+            picture->about.remarks |=
+                head[4] == 'i' ? WU_REMARK_COLOUR_PROFILE : WU_REMARK_MORE_IMAGES;
     }
     clearerr(picture->file);
 }
@@ -114,12 +115,12 @@ static long read_bytes(void *user, void *buf, size_t n)
 }
 
 /* Reads the whole file to memory, to be freed by free(), and sets *n to its size. Returns NULL if
- * want.as_it_is is not set, if the file is larger than the decoded page, or if it cannot be read:
- * the page must then be decoded from the file. */
+ * want.wants_encoded is not set, if the file is larger than the decoded page, or if it cannot be
+ * read: the page must then be decoded from the file. */
 static unsigned char *read_whole(wu_picture *picture, size_t *n)
 {
     const size_t most = wu_picture_page_bytes(&picture->info);
-    unsigned char *const data = picture->want.as_it_is ? malloc(most) : NULL;
+    unsigned char *const data = picture->want.wants_encoded ? malloc(most) : NULL;
     *n = data != NULL ? fread(data, 1, most, picture->file) : 0;
     if (data != NULL && !ferror(picture->file) && *n < most)
         return data;

@@ -232,7 +232,7 @@ static void read_uic1(wu_picture *picture, const wu_tags *tags, const wu_tag *ta
             size[id == X] = ratio_at(tags, value);
         else if (id == UNITS && wu_tags_number(tags, value, 4, &n) && n > 0 && n < sizeof unit &&
                  wu_tags_read(tags, value + 4, unit, (size_t)n))
-            um = wu_micrometres(unit, strnlen(unit, (size_t)n));
+            um = wu_unit_micrometres(unit, strnlen(unit, (size_t)n));
     }
     picture->about.um[1] = size[0] * um;
     picture->about.um[2] = size[1] * um;
@@ -349,7 +349,8 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
         if (!wu_tags_read(tags, at, name, NAME) || !wu_tags_read(tags, at + UNIT, unit, NAME))
             return;
         const uint64_t n = count_at(tags, at + NAME);
-        const double size = double_at(tags, at + RESOLUTION) * wu_micrometres(unit, strlen(unit));
+        const double size =
+            double_at(tags, at + RESOLUTION) * wu_unit_micrometres(unit, strlen(unit));
         const char axis = axis_of(name);
         if (n == 0 || name[0] == '\0')
             continue;
@@ -541,7 +542,7 @@ tc_status wu_metadata_from_tags(wu_picture *picture, const wu_tags *tags, const 
     tc_status status = TC_OK;
     if (wu_tags_find(tags, GEL, &tag) && wu_tags_number(tags, tag.at, 4, &value) &&
         value == SQUARE_ROOT)
-        picture->about.remarks |= WU_CURVED;
+        picture->about.remarks |= WU_REMARK_CURVED_CALIBRATION;
     if (wu_tags_find(tags, LSM, &tag))
         read_lsm(picture, tags, &tag);
     else if (picture->metadata.by != NULL)

@@ -22,7 +22,7 @@ void wu_metadata_refuse(wu_metadata *metadata, const char *format, ...)
     va_start(args, format);
     vsnprintf(metadata->refusal, sizeof metadata->refusal, format, args);
     va_end(args);
-    tc_plain(metadata->refusal);
+    tc_make_printable(metadata->refusal);
 }
 
 /* --- lines of key=value ---------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static double unit_of(const char *text, const char *key, double fallback)
 {
     size_t n;
     const char *const at = value_of(text, key, &n);
-    return at == NULL ? fallback : wu_micrometres(at, n);
+    return at == NULL ? fallback : wu_unit_micrometres(at, n);
 }
 
 /* Reads the calibration of samples in ImageJ's text. The key cf is the number of a function: 0 is
@@ -83,7 +83,8 @@ static void read_calibration(wu_picture *picture, const char *text)
     const double function = number_of(text, "cf", -1);
     const double slope = number_of(text, "c1", 1), offset = number_of(text, "c0", 0);
     if (function < 0 || function > 0) {
-        picture->about.remarks |= function >= 20 && function <= 20 ? 0 : WU_CURVED;
+        picture->about.remarks |=
+            function >= 20 && function <= 20 ? 0 : WU_REMARK_CURVED_CALIBRATION;
         return;
     }
     if (slope < 0 || slope > 0) {
@@ -110,8 +111,8 @@ static void read_imagej(wu_picture *picture, const char *text)
     metadata->unit_um = um;
     metadata->unit_y_um = unit_of(text, "yunit", 0);
     metadata->inches = unit != NULL && strncmp(unit, "in", 2) == 0;
-    if (unit != NULL && um <= 0 && !wu_is_no_length(unit, n))
-        picture->about.remarks |= WU_UNIT;
+    if (unit != NULL && um <= 0 && !wu_is_nonlength_unit(unit, n))
+        picture->about.remarks |= WU_REMARK_UNKNOWN_UNIT;
     picture->about.um[0] = number_of(text, "spacing", 0) * unit_of(text, "zunit", um);
     read_calibration(picture, text);
 }
@@ -137,7 +138,7 @@ static const char *list_entry(const char *list, size_t length, unsigned i, size_
 static void set_scale(wu_picture *picture, size_t axis, const char *scale, const char *unit,
                       size_t n)
 {
-    const double um = unit == NULL ? 0 : wu_micrometres(unit, n);
+    const double um = unit == NULL ? 0 : wu_unit_micrometres(unit, n);
     if (scale != NULL && um > 0)
         picture->about.um[axis] = strtod(scale, NULL) * um;
 }
@@ -156,7 +157,7 @@ static void add_axis(wu_metadata *metadata, char axis, const char *name, size_t 
     } else if (length > 1) {
         metadata->others = length < MOST / metadata->others ? metadata->others * length : MOST;
         snprintf(metadata->other, sizeof metadata->other, "%.*s", (int)(n < 20 ? n : 20), name);
-        tc_plain(metadata->other);
+        tc_make_printable(metadata->other);
     }
 }
 
@@ -276,12 +277,13 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
         static const char unnamed[] = "Q";
         const char letter = *(known ? &axes[i] : unnamed);
         const bool silent = unknown == 1 && shape[i] > 1 && strchr("QI", letter) != NULL;
-        const bool channels = silent && wu_wants_silent_channel(picture, tiff_pages->samples) &&
+        const bool channels = silent && wu_pages_are_channels(picture, tiff_pages->samples) &&
                               (!known || strpbrk(axes, "CS") == NULL);
         const char axis = tifffile_axis(silent && !channels, *(channels ? "C" : &letter));
-        picture->about.remarks |= channels                                        ? WU_CHANNELS
-                                  : silent && picture->want.kind == WU_KIND_IMAGE ? WU_SILENT_PAGES
-                                                                                  : 0;
+        picture->about.remarks |= channels ? WU_REMARK_TAKEN_AS_CHANNELS
+                                  : silent && picture->want.kind == WU_KIND_IMAGE
+                                      ? WU_REMARK_TAKEN_AS_SLICES
+                                      : 0;
         add_axis(metadata, axis, known ? &axes[i] : "not named", known ? 1 : strlen("not named"),
                  shape[i]);
     }
@@ -379,7 +381,7 @@ tc_status wu_metadata_from_text(wu_picture *picture, const char *text,
     const char *at = text + (begins_with(text, byte_order_mark) ? sizeof byte_order_mark - 1 : 0);
     at += strspn(at, " \t\r\n");
     if (begins_with(text, "\xff\xfe") || begins_with(text, "\xfe\xff")) {
-        picture->about.remarks |= WU_BAD_TEXT;
+        picture->about.remarks |= WU_REMARK_TEXT_MALFORMED;
         if (tiff_pages->n > 1)
             wu_metadata_refuse(&picture->metadata,
                                "its text is UTF-16, which is not read; save it again "

@@ -208,16 +208,16 @@ static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *
     }
     const uint8_t *const first = layout->colour[0];
     if (picture->want.kind != WU_KIND_IMAGE) {
-        picture->about.remarks |= (first[0] | first[1] | first[2]) != 0 ? WU_INDICES : 0;
+        picture->about.remarks |= (first[0] | first[1] | first[2]) != 0 ? WU_REMARK_INDICES : 0;
         return TC_OK;
     }
-    if (state->display_palettes || (layout->bits == 8 && wu_is_ramp(layout->colour, n))) {
-        picture->about.remarks |= same ? 0 : WU_PAINTED;
+    if (state->display_palettes || (layout->bits == 8 && wu_is_palette_ramp(layout->colour, n))) {
+        picture->about.remarks |= same ? 0 : WU_REMARK_LOOKUP_TABLE;
         return TC_OK;
     }
     if (layout->bits > 8)
         return refuse_tiff(picture, "with a palette of 16 bits", err);
-    picture->about.remarks |= same ? 0 : WU_PALETTE;
+    picture->about.remarks |= same ? 0 : WU_REMARK_PALETTE;
     layout->out = (wu_samples){ .bits = 8, .channels = grey ? 1 : 3, .rgb = true };
     layout->palette = true;
     return TC_OK;
@@ -230,9 +230,9 @@ static void read_inversion(wu_picture *picture, tiff_layout *layout)
     const bool image = picture->want.kind == WU_KIND_IMAGE;
     layout->inverted = image && !state->display_palettes &&
                        layout->out.type == WU_SAMPLE_UNSIGNED && layout->bits <= 16;
-    picture->about.remarks |= !image             ? WU_INDICES
-                              : layout->inverted ? WU_INVERTED
-                                                 : WU_NOT_INVERTED;
+    picture->about.remarks |= !image             ? WU_REMARK_INDICES
+                              : layout->inverted ? WU_REMARK_INVERTED
+                                                 : WU_REMARK_NOT_INVERTED;
 }
 
 /* Reads the kind of colours, and whether one more sample is alpha. */
@@ -272,7 +272,7 @@ static tc_status read_colours(wu_picture *picture, tiff_layout *layout, tc_err *
     layout->has_alpha = layout->samples == file_channels + 1 && n_extra == 1 &&
                         (!undescribed || (file_channels == 3 && !state->display_palettes &&
                                           picture->want.channel <= 3));
-    picture->fourth = layout->has_alpha && undescribed;
+    picture->has_fourth_sample = layout->has_alpha && undescribed;
     layout->multiplied = layout->has_alpha && extra[0] == EXTRASAMPLE_ASSOCALPHA;
     layout->out.channels = layout->samples - layout->has_alpha;
     return stored_tag(picture, TIFFTAG_PHOTOMETRIC, 0) == PHOTOMETRIC_PALETTE
@@ -431,7 +431,7 @@ static bool is_last_directory(wu_picture *picture, uint64_t from)
     for (size_t i = 0; i < state->n_pages && !circle; i++)
         circle = state->offsets[i] == pointer;
     if (metadata->cut || circle)
-        picture->about.remarks |= WU_NO_NEXT;
+        picture->about.remarks |= WU_REMARK_NO_NEXT_PAGE;
     return metadata->cut || circle;
 }
 
@@ -483,7 +483,7 @@ static bool has_larger_sub(wu_picture *picture)
     const uint64_t *sub = NULL;
     if (TIFFGetField(state->tiff, TIFFTAG_SUBIFD, &n, &sub) != 1 || n == 0)
         return false;
-    picture->about.remarks |= WU_COPIES;
+    picture->about.remarks |= WU_REMARK_PYRAMID;
     wu_tags tags = tags_of(picture);
     for (uint16_t i = 0; i < n; i++) {
         wu_tag tag;
@@ -545,7 +545,7 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
                            picture->path, state->n_pages + 1);
         one = first ? state->layout : one;
         if (!first && is_copy(&one, &state->layout))
-            picture->about.remarks |= WU_COPIES;
+            picture->about.remarks |= WU_REMARK_PYRAMID;
         else if (!is_alike(&one, &state->layout))
             return tc_fail(err, TC_BAD_INPUT, "%s: page %zu differs from page 1 in size or type",
                            picture->path, state->n_pages + 1);
@@ -591,14 +591,14 @@ static void read_about(wu_picture *picture)
     const uint64_t unit = stored_tag(picture, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
     if (TIFFGetField(state->tiff, TIFFTAG_XRESOLUTION, &x) == 1 &&
         TIFFGetField(state->tiff, TIFFTAG_YRESOLUTION, &y) == 1) {
-        wu_about_resolution(picture, (double)x, (double)y, unit < UNITS ? units[unit] : 0);
+        wu_about_set_resolution(picture, (double)x, (double)y, unit < UNITS ? units[unit] : 0);
         if ((unit == 0 || unit >= UNITS) && !(picture->about.um[2] > 0))
-            picture->about.remarks |= WU_UNIT;
+            picture->about.remarks |= WU_REMARK_UNKNOWN_UNIT;
     }
-    wu_about_orientation(read_tag16(state->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT),
-                         &picture->about);
+    wu_about_set_orientation(read_tag16(state->tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT),
+                             &picture->about);
     if (TIFFGetField(state->tiff, TIFFTAG_ICCPROFILE, &n, &data) == 1)
-        picture->about.remarks |= WU_PROFILE;
+        picture->about.remarks |= WU_REMARK_COLOUR_PROFILE;
 }
 
 /* Sets state->planes_follow if the file has a single page (one directory), but contains all planes
@@ -727,7 +727,7 @@ static tc_status open_pages(wu_picture *picture, tc_err *err)
     if (status != TC_OK || picture->metadata.refusal[0] != '\0')
         return status;
     return_if_error(call_guarded(picture, return_to_first, err));
-    if (!picture->bare)
+    if (!picture->ignores_metadata)
         return_if_error(read_metadata(picture, err));
     return call_guarded(picture, finish_first, err);
 }
@@ -778,7 +778,7 @@ static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned s
     if (layout->has_alpha && sample == layout->samples - 1) {
         if (value != max)
             picture->alpha_dropped = true;
-        picture->multiplied = picture->multiplied || (value != max && layout->multiplied);
+        picture->premultiplied = picture->premultiplied || (value != max && layout->multiplied);
     } else if (layout->palette) {
         state->index = value >= layout->n_colours ? value : state->index;
         memcpy((uint8_t *)page + pixel * channels, layout->colour[value], channels);

@@ -56,7 +56,7 @@ static tc_status choose_bits(wu_picture *picture, tc_err *err)
     }
 }
 
-tc_status wu_picture_settle(wu_picture *picture, tc_err *err)
+tc_status wu_picture_set_info(wu_picture *picture, tc_err *err)
 {
     const wu_samples *const s = &picture->samples;
     const unsigned channel = picture->want.channel;
@@ -73,14 +73,14 @@ tc_status wu_picture_settle(wu_picture *picture, tc_err *err)
     }
     if (picture->info.channels > 1 && !(s->rgb && s->channels == 3))
         return tc_fail(err, TC_BAD_INPUT, "%s: has %u samples a pixel; %s", picture->path,
-                       s->channels, wu_one_channel(picture));
+                       s->channels, wu_channel_advice(picture));
     if ((uint64_t)picture->info.nx * picture->info.ny * s->channels > 4 * WU_MAX_VOXELS)
         return tc_fail(err, TC_BAD_INPUT, "%s: %u x %u pixels of %u samples are too many",
                        picture->path, picture->info.nx, picture->info.ny, s->channels);
     return choose_bits(picture, err);
 }
 
-bool wu_picture_is_plain(const wu_picture *picture)
+bool wu_picture_is_unconverted(const wu_picture *picture)
 {
     const wu_samples *const s = &picture->samples;
     return s->type == WU_SAMPLE_UNSIGNED && s->slope == 0 && s->bits == picture->info.bits &&
@@ -153,8 +153,8 @@ static uint32_t scale_value(wu_picture *picture, double value)
         return (uint32_t)value;
     const double scaled = (value - want->lo) / (want->hi - want->lo) * most;
     picture->infinite = picture->infinite || isinf(value);
-    picture->taken++;
-    picture->beyond += value < want->lo || value > want->hi;
+    picture->n_scaled++;
+    picture->n_clipped += value < want->lo || value > want->hi;
     return scaled <= 0 ? 0 : scaled >= most ? (uint32_t)most : (uint32_t)(scaled + 0.5);
 }
 

@@ -67,13 +67,13 @@ static void put_switches(wu_page *page)
                                              { "numbers", "numbers" },
                                              { "scale", "scale bars" },
                                              { "own", "pictures" } };
-    wu_page_put(page, "<nav class=switches>");
+    wu_page_printf(page, "<nav class=switches>");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        wu_page_put(page, "<label><input type=checkbox checked data-layer=%s> %s</label> ",
-                    layers[i][0], layers[i][1]);
-    wu_page_put(page, "<label><input type=checkbox data-two> two side by side</label> "
-                      "<label>brighter <input type=range data-brightness min=0 max=4 step=0.25 "
-                      "value=0></label></nav>\n");
+        wu_page_printf(page, "<label><input type=checkbox checked data-layer=%s> %s</label> ",
+                       layers[i][0], layers[i][1]);
+    wu_page_printf(page, "<label><input type=checkbox data-two> two side by side</label> "
+                         "<label>brighter <input type=range data-brightness min=0 max=4 step=0.25 "
+                         "value=0></label></nav>\n");
 }
 
 /* Writes the explanation of the outlines or circles over the pictures. */
@@ -86,24 +86,24 @@ static void put_legend(const wu_report *r)
     for (size_t i = 0; i < r->file->n_declared; i++) {
         labels = labels || r->file->declared[i].role == WU_LABELS;
         mask = mask || r->file->declared[i].role == WU_MASK;
-        points = points || r->file->declared[i].role == WU_PLACE;
+        points = points || r->file->declared[i].role == WU_POSITION;
     }
     points = points && !labels && !mask; /* with outlines, only these are explained */
     if (r->colour[0] != '\0') {
-        wu_page_put(r->page, "<p class=note>The pictures show what was analysed: ");
+        wu_page_printf(r->page, "<p class=note>The pictures show what was analysed: ");
         wu_page_text(r->page, r->colour);
-        wu_page_put(r->page, ".</p>\n");
+        wu_page_printf(r->page, ".</p>\n");
     }
     if (!labels && !mask && !points)
         return;
-    wu_page_put(r->page, "<p class=note>Over each picture lies what was found: %s.%s%s</p>\n",
-                points   ? "circles of the radius that was looked for"
-                : labels ? "outlines, whose colours only tell neighbours apart"
-                         : "the outline of what is inside",
-                labels ? " Numbers are those of the tables." : "",
-                labels   ? " A click on an outline shows its row, and the reverse."
-                : points ? " A click on a circle shows its row, and the reverse."
-                         : "");
+    wu_page_printf(r->page, "<p class=note>Over each picture lies what was found: %s.%s%s</p>\n",
+                   points   ? "circles of the radius that was looked for"
+                   : labels ? "outlines, whose colours only tell neighbours apart"
+                            : "the outline of what is inside",
+                   labels ? " Numbers are those of the tables." : "",
+                   labels   ? " A click on an outline shows its row, and the reverse."
+                   : points ? " A click on a circle shows its row, and the reverse."
+                            : "");
 }
 
 /* Writes the item's note. If the page shows a single image, its note is not written here: it is
@@ -112,9 +112,9 @@ static void put_note(const wu_report *r, size_t item)
 {
     if (r->notes[item] == NULL || (r->file->n_items == 1 && r->n_variants == 1))
         return;
-    wu_page_put(r->page, "<p><strong>Note:</strong> ");
+    wu_page_printf(r->page, "<p><strong>Note:</strong> ");
     wu_page_text(r->page, r->notes[item]);
-    wu_page_put(r->page, "</p>\n");
+    wu_page_printf(r->page, "</p>\n");
 }
 
 /* Begins the section of an item, and writes its name and size. Small pictures, which are enlarged 4
@@ -128,49 +128,50 @@ static void put_item_head(wu_report *r, size_t item)
     wu_page *const page = r->page;
     const wu_item *const head = r->images != NULL ? &r->images->items[item] : NULL;
     const wu_thumbnail *const thumbnails = wu_report_thumbnail(r, item);
-    wu_page_put(page, "<section class=item id=i%zu", item);
+    wu_page_printf(page, "<section class=item id=i%zu", item);
     if (r->n_variants == 1 && head != NULL && 4 * head->nx <= SMALL)
-        wu_page_put(page, " style=\"width:min(100%%,%upx)\"",
-                    4 * head->nx > LEAST_TILE ? 4 * head->nx : LEAST_TILE);
-    wu_page_put(page, ">\n<h3>");
+        wu_page_printf(page, " style=\"width:min(100%%,%upx)\"",
+                       4 * head->nx > LEAST_TILE ? 4 * head->nx : LEAST_TILE);
+    wu_page_printf(page, ">\n<h3>");
     wu_page_text(page, r->file->item_names[item]);
-    wu_page_put(page, "</h3>\n<p class=note>");
+    wu_page_printf(page, "</h3>\n<p class=note>");
     if (r->file->item_sources != NULL && r->file->item_sources[item][0] != '\0') {
         wu_page_text(page, r->file->item_sources[item]);
-        wu_page_put(page, ", ");
+        wu_page_printf(page, ", ");
     }
     if (head != NULL && head->is_stack)
-        wu_page_put(page, "%u &#215; %u &#215; %u voxels", head->nx, head->ny, head->nz);
+        wu_page_printf(page, "%u &#215; %u &#215; %u voxels", head->nx, head->ny, head->nz);
     else if (head != NULL)
-        wu_page_put(page, "%u &#215; %u pixels", head->nx, head->ny);
+        wu_page_printf(page, "%u &#215; %u pixels", head->nx, head->ny);
     if (head != NULL)
-        wu_page_put(page, " of %u bits%s", head->bits,
-                    (thumbnails != NULL ? thumbnails->channels : head->channels) == 3 ? ", colour"
-                                                                                      : "");
+        wu_page_printf(
+            page, " of %u bits%s", head->bits,
+            (thumbnails != NULL ? thumbnails->channels : head->channels) == 3 ? ", colour" : "");
     if (head != NULL && head->has_spacing)
-        wu_page_put(page, ", %.6g &#215; %.6g &#215; %.6g &#181;m (z, y, x)", head->spacing[0],
-                    head->spacing[1], head->spacing[2]);
+        wu_page_printf(page, ", %.6g &#215; %.6g &#215; %.6g &#181;m (z, y, x)", head->spacing[0],
+                       head->spacing[1], head->spacing[2]);
     if (head != NULL && head->has_pixel)
-        wu_page_put(page, ", a pixel of %.6g &#215; %.6g &#181;m (y, x)", head->pixel[0],
-                    head->pixel[1]);
-    wu_page_put(page, "</p>\n");
+        wu_page_printf(page, ", a pixel of %.6g &#215; %.6g &#181;m (y, x)", head->pixel[0],
+                       head->pixel[1]);
+    wu_page_printf(page, "</p>\n");
 }
 
 /* Writes a section for each item whose picture is shown. */
 static tc_status put_items(wu_report *r, tc_err *err)
 {
     wu_page *const page = r->page;
-    wu_page_put(page, "<h2>Pictures</h2>\n");
+    wu_page_printf(page, "<h2>Pictures</h2>\n");
     put_switches(page);
     put_legend(r);
     if (r->n_items < r->file->n_items)
-        wu_page_put(page, "<p class=note>The first %zu of %zu images; --items N shows more.</p>\n",
-                    r->n_items, r->file->n_items);
+        wu_page_printf(page,
+                       "<p class=note>The first %zu of %zu images; --items N shows more.</p>\n",
+                       r->n_items, r->file->n_items);
     for (size_t i = 0; i < r->n_items; i++) {
         put_item_head(r, i);
         put_note(r, i);
-        return_if_error(wu_report_figures(r, i, err));
-        wu_page_put(page, "</section>\n");
+        return_if_error(wu_report_put_figures(r, i, err));
+        wu_page_printf(page, "</section>\n");
     }
     return TC_OK;
 }
@@ -195,12 +196,12 @@ static tc_status put_rows(wu_page *page, const an_param *table, const json_t *va
                                   : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         if (text == NULL)
             return tc_no_memory(err, page->path);
-        wu_page_put(page, "<tr><td>%s%s</td><td>", where, p->key);
+        wu_page_printf(page, "<tr><td>%s%s</td><td>", where, p->key);
         wu_page_text(page, text);
-        wu_page_put(page, "</td><td>%s</td><td class=help>",
-                    p->unit != NULL && !json_is_null(value) ? p->unit : "");
+        wu_page_printf(page, "</td><td>%s</td><td class=help>",
+                       p->unit != NULL && !json_is_null(value) ? p->unit : "");
         wu_page_text(page, p->help);
-        wu_page_put(page, "</td></tr>\n");
+        wu_page_printf(page, "</td></tr>\n");
     }
     return TC_OK;
 }
@@ -214,30 +215,31 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     TC_AUTOFREE char *const text = wu_json_text(parameters, WU_JSON_LAYOUT);
     if (text == NULL)
         return tc_no_memory(err, "parameters");
-    wu_page_put(page, "<section>\n<h2>Parameters as run</h2>\n");
+    wu_page_printf(page, "<section>\n<h2>Parameters as run</h2>\n");
     if (analysis != NULL) {
-        wu_page_put(page,
-                    "<div class=scroll><table "
-                    "class=parameters><thead><tr><th>parameter</th><th>value</th><th>unit</th>"
-                    "<th>what it is</th></tr></thead><tbody>\n");
+        wu_page_printf(page,
+                       "<div class=scroll><table "
+                       "class=parameters><thead><tr><th>parameter</th><th>value</th><th>unit</th>"
+                       "<th>what it is</th></tr></thead><tbody>\n");
         return_if_error(put_rows(page, analysis->parameters, parameters, "", err));
-        wu_page_put(page, "</tbody></table></div>\n");
+        wu_page_printf(page, "</tbody></table></div>\n");
     }
-    wu_page_put(page, "<details><summary>To repeat, with this as parameters.json: texcell-wu "
-                      "analyse --analysis ");
+    wu_page_printf(page, "<details><summary>To repeat, with this as parameters.json: texcell-wu "
+                         "analyse --analysis ");
     wu_page_text(page, text_of(r, "analysis"));
-    wu_page_put(page, " --defaults --params parameters.json -o NEW PICTURES</summary>\n<pre>");
+    wu_page_printf(page, " --defaults --params parameters.json -o NEW PICTURES</summary>\n<pre>");
     wu_page_text(page, text);
-    wu_page_put(page, "</pre></details>\n<h2>To cite</h2>\n<p>");
+    wu_page_printf(page, "</pre></details>\n<h2>To cite</h2>\n<p>");
     if (analysis != NULL && analysis->cite != NULL) {
         wu_page_text(page, analysis->cite);
-        wu_page_put(page, "</p>\n<p>");
+        wu_page_printf(page, "</p>\n<p>");
     }
-    wu_page_put(page, "texcell %s, ", VERSION);
+    wu_page_printf(page, "texcell %s, ", VERSION);
     wu_page_text(page, text_of(r, "analysis"));
-    wu_page_put(page, ". The same pictures and parameters give the same numbers, to the last bit, "
-                      "on every computer.</p>\n"
-                      "</section>\n");
+    wu_page_printf(page,
+                   ". The same pictures and parameters give the same numbers, to the last bit, "
+                   "on every computer.</p>\n"
+                   "</section>\n");
     return TC_OK;
 }
 
@@ -249,10 +251,10 @@ static tc_status put_tables(wu_report *r, tc_err *err)
     for (size_t i = 0; i < r->tables->n; i++) {
         const wu_table *const table = &r->tables->tables[i];
         const bool shown = wu_report_has_features(table) ||
-                           (!table->has_item && table->n_columns <= SUMMARY_COLUMNS);
+                           (!table->has_item_array && table->n_columns <= SUMMARY_COLUMNS);
         if (!shown)
-            return_if_error(wu_report_table(r, table, err));
-        return_if_error(wu_report_values(r, table, err));
+            return_if_error(wu_report_put_table(r, table, err));
+        return_if_error(wu_report_put_values(r, table, err));
     }
     return TC_OK;
 }
@@ -261,33 +263,33 @@ static tc_status put_tables(wu_report *r, tc_err *err)
 static tc_status put_page(wu_report *r, tc_err *err)
 {
     wu_page *const page = r->page;
-    const an_analysis *const analysis = an_find(text_of(r, "analysis"));
-    wu_page_put(page, "<header><h1>");
+    const an_analysis *const analysis = an_find_analysis(text_of(r, "analysis"));
+    wu_page_printf(page, "<header><h1>");
     wu_page_text(page, text_of(r, "analysis"));
-    wu_page_put(page, "</h1>\n<p>");
+    wu_page_printf(page, "</h1>\n<p>");
     if (analysis != NULL)
         wu_page_text(page, analysis->summary);
     if (text_of(r, "about")[0] != '\0') {
-        wu_page_put(page, "</p>\n<p>");
+        wu_page_printf(page, "</p>\n<p>");
         wu_page_text(page, text_of(r, "about"));
     }
-    wu_page_put(page, "</p>\n");
-    wu_page_put(page, "</header>\n<main>\n");
+    wu_page_printf(page, "</p>\n");
+    wu_page_printf(page, "</header>\n<main>\n");
     enum { FEW = 4 }; /* the pictures of up to FEW images come before the plots of values */
     const char *const plots = "<section id=plots hidden></section>\n";
     return_if_error(wu_report_find_marks(r, err));
-    return_if_error(wu_report_summary(r, err));
+    return_if_error(wu_report_put_summary(r, err));
     for (size_t i = 0; i < r->tables->n; i++)
         if (wu_report_has_features(&r->tables->tables[i]))
-            return_if_error(wu_report_features(r, &r->tables->tables[i], err));
-    wu_page_put(page, "%s", r->file->n_items > FEW ? plots : "");
+            return_if_error(wu_report_put_features(r, &r->tables->tables[i], err));
+    wu_page_printf(page, "%s", r->file->n_items > FEW ? plots : "");
     return_if_error(put_items(r, err));
-    wu_page_put(page, "%s", r->file->n_items > FEW ? "" : plots);
+    wu_page_printf(page, "%s", r->file->n_items > FEW ? "" : plots);
     return_if_error(put_tables(r, err));
     if (r->suggestion != NULL)
         return_if_error(wu_suggest_put(r->suggestion, page, err));
     return_if_error(put_parameters(r, analysis, err));
-    wu_page_put(page, "</main>\n");
+    wu_page_printf(page, "</main>\n");
     return TC_OK;
 }
 
@@ -301,12 +303,12 @@ static tc_status load_points(wu_report *r, tc_err *err)
         return tc_no_memory(err, "the points");
     for (size_t i = 0; i < r->tables->n; i++)
         return_if_error(wu_points_load(r->file, &r->tables->tables[i], &r->points[i], err));
-    const long at = wu_npz_find(r->file->npz, "radius");
-    const wu_array_info *const info = at < 0 ? NULL : wu_npz_info(r->file->npz, (size_t)at);
+    const long at = wu_npz_find_array(r->file->npz, "radius");
+    const wu_array_info *const info = at < 0 ? NULL : wu_npz_array_info(r->file->npz, (size_t)at);
     void *radii = NULL;
     if (info != NULL && info->dtype == WU_F64 && info->ndim == 1 &&
         info->shape[0] == r->file->n_items)
-        return_if_error(wu_npz_load(r->file->npz, (size_t)at, &radii, err));
+        return_if_error(wu_npz_load_array(r->file->npz, (size_t)at, &radii, err));
     r->radii = radii;
     return TC_OK;
 }
@@ -326,7 +328,7 @@ tc_status wu_report_open(wu_report *r, const char *result, const char *images,
     r->runs = runs != NULL ? wu_run_reader_open(runs) : NULL;
     r->n_items = file->n_items < items ? file->n_items : (size_t)items;
     if (images != NULL)
-        return_if_error(wu_open_images(file, images, thumbnails != NULL, &r->images, err));
+        return_if_error(wu_open_unit_of_result(file, images, thumbnails != NULL, &r->images, err));
     return_if_error(wu_tables_find(file, tables, err));
     return_if_error(wu_notes_read(file, &r->notes, err));
     return load_points(r, err);
@@ -393,43 +395,44 @@ tc_status wu_report_write(const char *result, const char *images, const char *ou
 static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_t n, tc_err *err)
 {
     wu_page *const page = reports[0].page;
-    wu_page_put(page, "<header><h1>");
+    wu_page_printf(page, "<header><h1>");
     wu_page_text(page, text_of(&reports[0], "analysis"));
-    wu_page_put(
+    wu_page_printf(
         page,
         "</h1>\n<p>%zu variants of its parameters, on the same pictures</p></header>\n<main>\n", n);
     const wu_tables *const tables = reports[0].tables;
     for (size_t k = 0; k < n; k++)
         return_if_error(wu_report_find_marks(&reports[k], err));
-    wu_report_variant_sums(reports, variants, n);
+    wu_report_put_variant_sums(reports, variants, n);
     for (size_t t = 0; t < tables->n; t++)
-        if (!tables->tables[t].has_item)
-            return_if_error(wu_report_variants(reports, variants, n, t, err));
-    wu_page_put(page, "<h2>Pictures</h2>\n");
+        if (!tables->tables[t].has_item_array)
+            return_if_error(wu_report_put_variants(reports, variants, n, t, err));
+    wu_page_printf(page, "<h2>Pictures</h2>\n");
     put_switches(page);
     put_legend(&reports[0]);
     for (size_t i = 0; i < reports[0].n_items; i++) {
         put_item_head(&reports[0], i);
-        wu_page_put(page, "<div class=variants>\n");
+        wu_page_printf(page, "<div class=variants>\n");
         for (size_t k = 0; k < n; k++) {
-            wu_page_put(page, "<div><h4>");
+            wu_page_printf(page, "<div><h4>");
             wu_page_text(page, variants[k].name);
-            wu_page_put(page, "</h4>\n");
+            wu_page_printf(page, "</h4>\n");
             put_note(&reports[k], i);
-            return_if_error(wu_report_figures(&reports[k], i, err));
-            wu_page_put(page, "</div>\n");
+            return_if_error(wu_report_put_figures(&reports[k], i, err));
+            wu_page_printf(page, "</div>\n");
         }
-        wu_page_put(page, "</div>\n</section>\n");
+        wu_page_printf(page, "</div>\n</section>\n");
     }
-    wu_page_put(page, "<section>\n<h2>The same again</h2>\n<p class=note>Each variant's work unit "
-                      "and result are in a folder of "
-                      "their own next to this page. To go on with one, give texcell-wu analyse its "
-                      "--param.</p>\n<pre>");
+    wu_page_printf(page,
+                   "<section>\n<h2>The same again</h2>\n<p class=note>Each variant's work unit "
+                   "and result are in a folder of "
+                   "their own next to this page. To go on with one, give texcell-wu analyse its "
+                   "--param.</p>\n<pre>");
     for (size_t k = 0; k < n; k++) {
         wu_page_text(page, variants[k].unit);
-        wu_page_put(page, "\n");
+        wu_page_printf(page, "\n");
     }
-    wu_page_put(page, "</pre>\n</section>\n</main>\n");
+    wu_page_printf(page, "</pre>\n</section>\n</main>\n");
     return TC_OK;
 }
 
@@ -453,8 +456,8 @@ tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *outp
         status = put_sweep(variants, reports, n, err);
     status = wu_page_close(&page, status, err);
     for (size_t k = 0; status == TC_OK && k < n; k++)
-        status =
-            wu_report_marks_csv(&reports[k], variants[k].place, true /* columns.csv, too */, err);
+        status = wu_report_write_marks_csv(&reports[k], variants[k].output_folder,
+                                           true /* columns.csv, too */, err);
     for (size_t k = 0; reports != NULL && k < n; k++)
         wu_report_close(&reports[k]);
     return status;
@@ -472,7 +475,7 @@ tc_status wu_write_marks(const char *result, const char *unit, const char *sugge
         return_if_error(wu_suggest_load(suggested, &suggestion, err));
     r.suggestion = suggested != NULL ? &suggestion : NULL;
     return_if_error(wu_report_find_marks(&r, err));
-    return wu_report_marks_csv(&r, folder, columns, err);
+    return wu_report_write_marks_csv(&r, folder, columns, err);
 }
 
 tc_status wu_report_verb(int argc, char **argv, tc_err *err)

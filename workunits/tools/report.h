@@ -65,7 +65,7 @@ typedef struct wu_report {
 /* Writes an item's pictures with what was found on them: one figure for an image; for a stack,
  * slices and, if there are points, a maximum projection along z; and one figure for each slice of
  * each map. Writes nothing if neither the work unit nor a picture in the result shows the item. */
-tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err);
+tc_status wu_report_put_figures(wu_report *r, size_t item, tc_err *err);
 
 /* Opens a result, and its work unit `images` unless that is NULL. Call wu_report_close on success
  * and failure. items: the most items whose pictures are shown. thumbnails: the pictures that pack
@@ -85,7 +85,7 @@ tc_status wu_report_write(const char *result, const char *images, const char *ou
 wu_thumbnail *wu_report_thumbnail(const wu_report *r, size_t item);
 
 /* Sets r->outlined. counts: [n_items] the number of regions of each image. */
-tc_status wu_report_find_ragged(wu_report *r, const size_t *counts, tc_err *err);
+tc_status wu_report_find_outlines(wu_report *r, const size_t *counts, tc_err *err);
 /* Returns the sizes with which an image's figure samples labels and masks of the result; grid is
  * NULL. sx is 0 if the item is a stack, or no picture shows it. */
 wu_sample_grid wu_report_sample_grid(const wu_report *r, size_t item);
@@ -116,7 +116,7 @@ typedef struct wu_count_doubt {
 /* Fills doubts[file->n_items] for the images of the work unit, if there is one. All but `cubes` are
  * found only for results with regions (cellcount) or points (voting); `smooth` also for results
  * with masks (levelset). */
-tc_status wu_report_find_noise(const wu_report *r, wu_count_doubt *doubts, tc_err *err);
+tc_status wu_report_find_doubts(const wu_report *r, wu_count_doubt *doubts, tc_err *err);
 /* The least, the greatest and the median grey value of an image. */
 typedef struct wu_range {
     uint32_t lo, hi, median;
@@ -137,44 +137,44 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
 tc_status wu_report_find_marks(wu_report *r, tc_err *err);
 void wu_report_free_summary(wu_report *r);
 /* Writes a mark as a cell of a table. */
-void wu_report_mark(wu_page *page, const wu_mark *mark);
+void wu_report_put_mark(wu_page *page, const wu_mark *mark);
 /* Writes items.csv, with each image's group and mark after its other columns; groups.csv if images
  * are compared by their folders; and columns.csv if `columns`. To be called after
- * wu_report_find_marks and after wu_export_write with also.marks. */
-tc_status wu_report_marks_csv(wu_report *r, const char *folder, bool columns, tc_err *err);
+ * wu_report_find_marks and after wu_export_write with also.without_items_csv. */
+tc_status wu_report_write_marks_csv(wu_report *r, const char *folder, bool columns, tc_err *err);
 /* Writes the head of the page: how many objects were found, and a row for each image with counts,
  * sizes and the mark. */
-tc_status wu_report_summary(wu_report *r, tc_err *err);
+tc_status wu_report_put_summary(wu_report *r, tc_err *err);
 
 /* Whether the table has texture features as columns. */
 bool wu_report_has_features(const wu_table *table);
 /* Writes the title of a column of a table with texture features. Returns false, and writes nothing,
  * if the table has none. */
-bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column);
+bool wu_report_put_feature_title(wu_page *page, const wu_table *table, size_t column);
 /* Writes a table with texture features: a row for each feature, explained, and a column for each
  * image. */
-tc_status wu_report_features(wu_report *r, const wu_table *table, tc_err *err);
+tc_status wu_report_put_features(wu_report *r, const wu_table *table, tc_err *err);
 
 /* Writes the first rows of a table. */
-tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err);
+tc_status wu_report_put_table(wu_report *r, const wu_table *table, tc_err *err);
 /* Writes a table's values as hidden elements, from which page.js draws figures. */
-tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err);
+tc_status wu_report_put_values(wu_report *r, const wu_table *table, tc_err *err);
 
 /* --- shared by the parts ---------------------------------------------------------------------- */
 
 /* Lists the columns with numbers that are not the same in all rows, the most important first. Sets
  * *out to the indices of the *n columns, to be freed by free(), also after a failure. */
-tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
-                            tc_err *err);
+tc_status wu_report_list_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
+                                 tc_err *err);
 /* The index of the column with this title, or -1. */
 long wu_report_find_column(const wu_table *table, const char *title);
 /* Whether the first item of the result is a stack. */
 bool wu_report_has_stacks(const wu_report *r);
 /* Whether the parameter "fill" (of volume) is set: walls belong to the cells on their sides, and no
  * threshold separates wall from cell. */
-bool wu_report_fills(const wu_report *r);
+bool wu_report_has_fill(const wu_report *r);
 /* The word for the rows of a table: "cells" for regions and points, else the table's name. */
-const char *wu_report_word(const wu_table *table);
+const char *wu_report_object_word(const wu_table *table);
 /* Sets `title` to a column's title without its unit. Returns the unit, or NULL if the column has
  * none or the title names it. */
 const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t column,
@@ -182,28 +182,28 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
 /* Sets `out` to a unit as people write it: "px" with a raised 2 for "pixel^2". */
 void wu_report_unit_text(const char *unit, char *out, size_t size);
 /* Writes a column's title and unit. */
-void wu_report_title(const wu_report *r, const wu_table *table, size_t column);
+void wu_report_put_title(const wu_report *r, const wu_table *table, size_t column);
 /* Writes a number with at most four significant digits, or all of a whole number. */
-void wu_report_number(wu_page *page, double value);
+void wu_report_put_number(wu_page *page, double value);
 /* Writes a value of a column as a cell of a table, rounded for display; the attribute data-v has
  * all digits, for sorting. info, data: the value as wu_cursor_value returns it. */
-void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
-                    const wu_array_info *info, const void *data);
+void wu_report_put_cell(const wu_report *r, const wu_table *table, size_t column,
+                        const wu_array_info *info, const void *data);
 
 /* One of several results of the same pictures, with other parameters. */
 typedef struct wu_variant {
     char *name;          /* such as "radius=6" */
     char *unit, *result; /* paths of its work unit and result */
-    char *place;         /* the folder that its tables are written into */
+    char *output_folder; /* the folder that its tables are written into */
 } wu_variant;
 
 /* Writes a row for each variant with the counts and sizes of all images together, the worst mark,
  * and how many images have it. Writes nothing if the results have no table of objects. Needs
  * wu_report_find_marks for each report. */
-void wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size_t n);
+void wu_report_put_variant_sums(wu_report *reports, const wu_variant *variants, size_t n);
 /* Writes table t of all variants as one table. */
-tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
-                             size_t t, tc_err *err);
+tc_status wu_report_put_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
+                                 size_t t, tc_err *err);
 
 /* Writes the page of a sweep: the tables of items, and each picture once for each variant, side by
  * side, with what the variant found. Also writes each variant's tables with marks into the

@@ -25,18 +25,18 @@ static bool has_frame_of(const wu_pixels *px, uint32_t extreme, const wu_range *
      * of the frame. */
     uint64_t frame = 0, inside = 0, holes = 0;
     for (int k = 0; k < 4; k++)
-        if (!is_near(wu_grey(px, corners[k]), extreme, range))
+        if (!is_near(wu_grey_value(px, corners[k]), extreme, range))
             return false;
     for (size_t y = 0; y < ny; y += ny / MOST_ROWS + 1) {
         size_t from = 0, to = nx;
-        while (from < to && is_near(wu_grey(px, y * nx + from), extreme, range))
+        while (from < to && is_near(wu_grey_value(px, y * nx + from), extreme, range))
             from++;
-        while (to > from && is_near(wu_grey(px, y * nx + to - 1), extreme, range))
+        while (to > from && is_near(wu_grey_value(px, y * nx + to - 1), extreme, range))
             to--;
         frame += nx - (to - from);
         inside += to - from;
         for (size_t x = from; x < to; x++)
-            holes += is_near(wu_grey(px, y * nx + x), extreme, range);
+            holes += is_near(wu_grey_value(px, y * nx + x), extreme, range);
         if (holes > (frame + inside) / 20 + nx)
             return false;
     }
@@ -73,10 +73,10 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
             if (y < 1 || x < 1 || y + 1 >= px->ny || x + 1 >= px->nx)
                 continue;
             const size_t i = (z * px->ny + (size_t)y) * px->nx + (size_t)x;
-            const uint32_t v = wu_grey(px, i);
+            const uint32_t v = wu_grey_value(px, i);
             for (int d = 0; is_near(v, extreme, range) && d < 4; d++) {
                 const int64_t other = (int64_t)i + step[d][0] * px->nx + step[d][1];
-                const uint32_t w = wu_grey(px, (size_t)other);
+                const uint32_t w = wu_grey_value(px, (size_t)other);
                 all += !is_near(w, extreme, range);
                 hard += !is_near(w, extreme, range) && 2 * fabs((double)v - w) > from_median;
             }
@@ -89,7 +89,7 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
 static bool has_value(const wu_pixels *px, size_t row, size_t x0, size_t x1, uint32_t value)
 {
     for (size_t x = x0; x < x1; x++)
-        if (wu_grey(px, row * px->nx + x) == value)
+        if (wu_grey_value(px, row * px->nx + x) == value)
             return true;
     return false;
 }
@@ -121,8 +121,8 @@ tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *label
         return tc_no_memory(err, "labels");
     for (size_t row = 0; row < rows && patches <= TOPS * values + SLACK; row++)
         for (size_t x = 0, end; x < nx; x = end) {
-            const uint32_t value = wu_grey(px, row * nx + x);
-            for (end = x + 1; end < nx && wu_grey(px, row * nx + end) == value;)
+            const uint32_t value = wu_grey_value(px, row * nx + x);
+            for (end = x + 1; end < nx && wu_grey_value(px, row * nx + end) == value;)
                 end++;
             if (value == 0)
                 continue;

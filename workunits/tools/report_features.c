@@ -47,10 +47,11 @@ static const char *meaning_of(const char *feature)
 
 /* Returns the table's only array, if its last two axes are the features and their statistics, with
  * the mean as the first statistic; else NULL. */
-static const wu_declared *features_of(const wu_table *table)
+static const wu_declaration *features_of(const wu_table *table)
 {
-    const wu_declared *const d = table->n_arrays == 1 ? table->arrays[0].declared : NULL;
-    if (d == NULL || table->has_item || d->n_axes < 2 || table->arrays[0].info->dtype != WU_F64)
+    const wu_declaration *const d = table->n_arrays == 1 ? table->arrays[0].declared : NULL;
+    if (d == NULL || table->has_item_array || d->n_axes < 2 ||
+        table->arrays[0].info->dtype != WU_F64)
         return NULL;
     const wu_axis *const feature = &d->axes[d->n_axes - 2], *const last = feature + 1;
     return feature->name != NULL && strcmp(feature->name, "feature") == 0 &&
@@ -62,46 +63,47 @@ static const wu_declared *features_of(const wu_table *table)
 
 /* Writes a cell for each axis but the last two (such as grey levels and distance). The cell has the
  * word or number of the element's entry on this axis. element: index in a row of the array. */
-static void put_entries(wu_page *page, const wu_declared *d, uint64_t element)
+static void put_entries(wu_page *page, const wu_declaration *d, uint64_t element)
 {
     uint64_t at[WU_MAX_AXES];
     for (unsigned i = d->n_axes; i-- > 0; element /= d->axes[i].n)
         at[i] = element % d->axes[i].n;
     for (unsigned i = 0; i + 2 < d->n_axes; i++) {
         const wu_axis *const axis = &d->axes[i];
-        wu_page_put(page, "<td class=n>");
+        wu_page_printf(page, "<td class=n>");
         if (axis->words != NULL)
             wu_page_text(page, axis->words[at[i]]);
         else
-            wu_page_put(page, "%u", axis->numbers != NULL ? axis->numbers[at[i]] : (unsigned)at[i]);
-        wu_page_put(page, "</td>");
+            wu_page_printf(page, "%u",
+                           axis->numbers != NULL ? axis->numbers[at[i]] : (unsigned)at[i]);
+        wu_page_printf(page, "</td>");
     }
 }
 
 /* Writes the titles. images: the number of images that have a column. */
-static void put_head(const wu_report *r, const wu_declared *d, size_t images)
+static void put_head(const wu_report *r, const wu_declaration *d, size_t images)
 {
     wu_page *const page = r->page;
-    wu_page_put(page, "<thead><tr><th>feature</th><th>what it says</th>");
+    wu_page_printf(page, "<thead><tr><th>feature</th><th>what it says</th>");
     for (unsigned i = 0; i + 2 < d->n_axes; i++) {
-        wu_page_put(page, "<th class=n>");
+        wu_page_printf(page, "<th class=n>");
         wu_page_text(page, d->axes[i].name != NULL ? d->axes[i].name : "");
-        wu_page_put(page, "</th>");
+        wu_page_printf(page, "</th>");
     }
     for (size_t i = 0; i < images; i++) {
-        wu_page_put(page, "<th class=n>");
+        wu_page_printf(page, "<th class=n>");
         wu_page_text(page, r->file->item_names[i]);
-        wu_page_put(page, "</th>");
+        wu_page_printf(page, "</th>");
     }
-    wu_page_put(page, "</tr></thead>\n<tbody>\n");
+    wu_page_printf(page, "</tr></thead>\n<tbody>\n");
 }
 
 /* Writes the table's head and rows. */
-static tc_status put_features(const wu_report *r, const wu_table *table, const wu_declared *d,
+static tc_status put_features(const wu_report *r, const wu_table *table, const wu_declaration *d,
                               tc_err *err)
 {
     const size_t images = r->file->n_items < MOST_IMAGES ? r->file->n_items : MOST_IMAGES,
-                 elements = (size_t)wu_declared_elements(d);
+                 elements = (size_t)wu_declaration_elements(d);
     const wu_axis *const feature = &d->axes[d->n_axes - 2];
     const uint32_t statistics = d->axes[d->n_axes - 1].n;
     double *const values = calloc(images * elements + 1, sizeof *values);
@@ -115,17 +117,17 @@ static tc_status put_features(const wu_report *r, const wu_table *table, const w
     put_head(r, d, images);
     for (size_t e = 0; status == TC_OK && e < elements; e += statistics) {
         const char *const name = feature->words[e / statistics % feature->n];
-        wu_page_put(r->page, "<tr><td>");
+        wu_page_printf(r->page, "<tr><td>");
         wu_page_text(r->page, name);
-        wu_page_put(r->page, "</td><td class=help>%s</td>", meaning_of(name));
+        wu_page_printf(r->page, "</td><td class=help>%s</td>", meaning_of(name));
         put_entries(r->page, d, e);
         for (size_t i = 0; i < images; i++) {
             const double value = values[i * elements + e];
-            wu_page_put(r->page, "<td class=n data-v=%.17g>", value);
-            wu_report_number(r->page, value);
-            wu_page_put(r->page, "</td>");
+            wu_page_printf(r->page, "<td class=n data-v=%.17g>", value);
+            wu_report_put_number(r->page, value);
+            wu_page_printf(r->page, "</td>");
         }
-        wu_page_put(r->page, "</tr>\n");
+        wu_page_printf(r->page, "</tr>\n");
     }
     free(values);
     return status;
@@ -133,9 +135,9 @@ static tc_status put_features(const wu_report *r, const wu_table *table, const w
 
 /* Writes, for the column glcm_L32_d01_contrast_mean, "contrast" and in small type "L32 d01 mean".
  */
-bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column)
+bool wu_report_put_feature_title(wu_page *page, const wu_table *table, size_t column)
 {
-    const wu_declared *const d = features_of(table);
+    const wu_declaration *const d = features_of(table);
     char title[WU_TITLE_MAX];
     if (d == NULL)
         return false;
@@ -152,11 +154,11 @@ bool wu_report_feature_title(wu_page *page, const wu_table *table, size_t column
     for (char *at = title; (at = strchr(at, '_')) != NULL;)
         *at = ' ';
     wu_page_text(page, name);
-    wu_page_put(page, " <small>");
+    wu_page_printf(page, " <small>");
     title[length - suffix - n] = '\0'; /* ends the keys; keeps the blank after them */
     wu_page_text(page, title + prefix);
     wu_page_text(page, title + length - suffix + 1);
-    wu_page_put(page, "</small>");
+    wu_page_printf(page, "</small>");
     return true;
 }
 
@@ -165,19 +167,19 @@ bool wu_report_has_features(const wu_table *table)
     return features_of(table) != NULL;
 }
 
-tc_status wu_report_features(wu_report *r, const wu_table *table, tc_err *err)
+tc_status wu_report_put_features(wu_report *r, const wu_table *table, tc_err *err)
 {
-    const wu_declared *const d = features_of(table);
+    const wu_declaration *const d = features_of(table);
     wu_page *const page = r->page;
     assert(d != NULL);
-    wu_page_put(page,
-                "<section class=table>\n<h2>Features</h2>\n<p class=note>Means over the "
-                "directions%s. All statistics of all images, with all digits, are in ",
-                r->file->n_items > MOST_IMAGES ? ", of the first images" : "");
+    wu_page_printf(page,
+                   "<section class=table>\n<h2>Features</h2>\n<p class=note>Means over the "
+                   "directions%s. All statistics of all images, with all digits, are in ",
+                   r->file->n_items > MOST_IMAGES ? ", of the first images" : "");
     wu_page_text(page, table->name);
-    wu_page_put(page, ".csv (texcell-wu export).</p>\n"
-                      "<div class=scroll><table class=parameters>\n");
+    wu_page_printf(page, ".csv (texcell-wu export).</p>\n"
+                         "<div class=scroll><table class=parameters>\n");
     const tc_status status = put_features(r, table, d, err);
-    wu_page_put(page, "</tbody></table></div>\n</section>\n");
+    wu_page_printf(page, "</tbody></table></div>\n</section>\n");
     return status;
 }

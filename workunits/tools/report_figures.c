@@ -120,11 +120,12 @@ static tc_status load_item(wu_report *r, size_t item, shown_item *s, tc_err *err
 
 /* Sets *index to the item's array of the declared pictures `d` (labels, mask or map), and checks
  * its size. */
-static tc_status find_picture(const shown_item *s, const wu_declared *d, size_t *index, tc_err *err)
+static tc_status find_picture(const shown_item *s, const wu_declaration *d, size_t *index,
+                              tc_err *err)
 {
     const wu_result_file *const file = s->r->file;
-    return_if_error(wu_find_declared(file, d, file->item_names[s->item], index, err));
-    const wu_array_info *const info = wu_npz_info(file->npz, *index);
+    return_if_error(wu_find_declared_array(file, d, file->item_names[s->item], index, err));
+    const wu_array_info *const info = wu_npz_array_info(file->npz, *index);
     if (info->shape[info->ndim - 1] != s->nx || info->shape[info->ndim - 2] != s->ny ||
         (info->ndim == 3 ? info->shape[0] : 1) != s->nz)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than the item", file->path,
@@ -157,7 +158,7 @@ static unsigned sample_at(const shown_item *s, const void *samples, size_t at)
 
 static tc_status shrink_picture(const shown_item *s, const void *samples, panel *p, tc_err *err)
 {
-    return wu_shrink(&s->info, s->step, samples, s->r->page->path, &p->samples, err);
+    return wu_shrink_picture(&s->info, s->step, samples, s->r->page->path, &p->samples, err);
 }
 
 /* Sets the samples of all panels: takes them from the thumbnail that pack kept, if there is one, or
@@ -180,7 +181,7 @@ static tc_status load_panels(shown_item *s, tc_err *err)
         const bool wanted = next < s->n_panels && s->panels[next].z == z;
         if (!wanted && projected == NULL)
             continue;
-        return_if_error(wu_item_image(s->r->images, s->item, z, slice, err));
+        return_if_error(wu_item_decode_slice(s->r->images, s->item, z, slice, err));
         for (size_t i = 0; projected != NULL && i < n; i++) {
             if (sample_at(s, slice, i) <= sample_at(s, most, i))
                 continue;
@@ -217,8 +218,8 @@ static tc_status choose_greys(shown_item *s, tc_err *err)
         return TC_OK;
     s->lo = lo;
     s->hi = hi;
-    wu_page_put(s->r->page, "<p class=note>Greys are shown from %u (black) to %u (white).</p>\n",
-                lo, hi);
+    wu_page_printf(s->r->page, "<p class=note>Greys are shown from %u (black) to %u (white).</p>\n",
+                   lo, hi);
     return TC_OK;
 }
 
@@ -247,11 +248,11 @@ static uint8_t grey_of(const shown_item *s, const panel *p, size_t at)
 static tc_status put_image(shown_item *s, const char *layer, unsigned channels, tc_err *err)
 {
     wu_page *const page = s->r->page;
-    wu_page_put(page, "<image class=%s width=\"%u\" height=\"%u\" href=\"", layer, s->sx * s->step,
-                s->sy * s->step);
+    wu_page_printf(page, "<image class=%s width=\"%u\" height=\"%u\" href=\"", layer,
+                   s->sx * s->step, s->sy * s->step);
     const tc_status status =
         wu_page_picture(page, page->path, s->sx, s->sy, channels, s->bytes, err);
-    wu_page_put(page, "\"/>");
+    wu_page_printf(page, "\"/>");
     return status;
 }
 
@@ -278,7 +279,8 @@ static void flush_pen(pen *p)
     p->n = 0;
 }
 
-/* Appends `text` and then the number. The last character of `text` is passed to wu_number_text. */
+/* Appends `text` and then the number. The last character of `text` is passed to
+ * wu_format_number. */
 static void put_pen_number(pen *p, const char *text, int64_t number)
 {
     const size_t n = strlen(text) - 1;
@@ -286,7 +288,7 @@ static void put_pen_number(pen *p, const char *text, int64_t number)
         flush_pen(p);
     memcpy(p->text + p->n, text, n);
     p->n += n;
-    p->n += wu_number_text(text[n], number, p->text + p->n);
+    p->n += wu_format_number(text[n], number, p->text + p->n);
 }
 
 /* Converts a coordinate from pixels of the page to the item's pixels. n: the item's size along this
@@ -349,13 +351,14 @@ static tc_status put_numbers(const shown_item *s, const wu_label_grid *g, tc_err
         found[at].x += i % s->sx;
         found[at].y += i / s->sx;
     }
-    wu_page_put(s->r->page, "<g class=numbers>");
+    wu_page_printf(s->r->page, "<g class=numbers>");
     for (size_t i = 0; i < ROOM && different <= MAX_NUMBERS; i++)
         if (found[i].n > 0)
-            wu_page_put(s->r->page, "<text x=\"%" PRIu64 "\" y=\"%" PRIu64 "\">%" PRIu32 "</text>",
-                        found[i].x * s->step / found[i].n + s->step / 2,
-                        found[i].y * s->step / found[i].n + s->step / 2, found[i].label);
-    wu_page_put(s->r->page, "</g>");
+            wu_page_printf(s->r->page,
+                           "<text x=\"%" PRIu64 "\" y=\"%" PRIu64 "\">%" PRIu32 "</text>",
+                           found[i].x * s->step / found[i].n + s->step / 2,
+                           found[i].y * s->step / found[i].n + s->step / 2, found[i].label);
+    wu_page_printf(s->r->page, "</g>");
     free(found);
     return TC_OK;
 }
@@ -391,19 +394,21 @@ static tc_status put_outlines(shown_item *s, const layer *l, size_t k, tc_err *e
                room =
                    (long)(WU_REPORT_BYTES / 2 / (s->r->n_items * s->r->n_variants * s->n_panels));
     size_t i = 0, drawn = 0;
-    wu_page_put(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one", l->table);
+    wu_page_printf(page, "<g class=\"outlines %s\" data-t=%zu>", l->labels ? "many" : "one",
+                   l->table);
     for (bool full = false; i < n && !full; i++)
         if (wu_outline_begins(&g, (int64_t)(i % s->sx), (int64_t)(i / s->sx))) {
             put_outline_path(s, &g, i);
             /* The room is checked after every 64 outlines, since ftell is a system call. */
             full = ++drawn % 64 == 0 && ftell(page->file) - start >= room;
         }
-    wu_page_put(page, "</g>");
+    wu_page_printf(page, "</g>");
     if (l->labels)
         return_if_error(put_numbers(s, &g, err));
     if (i < n)
-        wu_page_put(page, "<text class=cut x=\"%u\" y=\"%u\">no room for the outlines below</text>",
-                    s->nx / 50, (unsigned)(i / s->sx) * s->step);
+        wu_page_printf(page,
+                       "<text class=cut x=\"%u\" y=\"%u\">no room for the outlines below</text>",
+                       s->nx / 50, (unsigned)(i / s->sx) * s->step);
     return TC_OK;
 }
 
@@ -446,7 +451,7 @@ static void put_points(const shown_item *s, const panel *p)
         const wu_points *const points = &r->points[t];
         if (points->dims == 0)
             continue;
-        wu_page_put(s->r->page, "<g class=points data-t=%zu>", t);
+        wu_page_printf(s->r->page, "<g class=points data-t=%zu>", t);
         for (uint64_t i = 0; i < points->n; i++) {
             const double *const at = points->position + i * points->dims;
             /* away: distance of the point from the slice in slices; off: in radii */
@@ -457,13 +462,13 @@ static void put_points(const shown_item *s, const panel *p)
                 !(y >= -1 && y <= s->ny && x >= -1 && x <= s->nx) || !(off < 1))
                 continue;
             const double part = sqrt(1 - off * off); /* radius of the section in radii */
-            wu_page_put(s->r->page,
-                        "<ellipse data-k=%" PRIu64
-                        " cx=\"%.1f\" cy=\"%.1f\" rx=\"%.1f\" ry=\"%.1f\"/>",
-                        i + 1, x + 0.5, y + 0.5, radii[2] > 0 ? part * radii[2] : dot,
-                        radii[1] > 0 ? part * radii[1] : dot);
+            wu_page_printf(s->r->page,
+                           "<ellipse data-k=%" PRIu64
+                           " cx=\"%.1f\" cy=\"%.1f\" rx=\"%.1f\" ry=\"%.1f\"/>",
+                           i + 1, x + 0.5, y + 0.5, radii[2] > 0 ? part * radii[2] : dot,
+                           radii[1] > 0 ? part * radii[1] : dot);
         }
-        wu_page_put(s->r->page, "</g>");
+        wu_page_printf(s->r->page, "</g>");
     }
 }
 
@@ -493,12 +498,12 @@ static void put_scale(const shown_item *s)
     const double um = s->head->has_pixel ? s->head->pixel[1] : s->head->spacing[2],
                  most = um * s->nx / 4, ten = pow(10, floor(log10(most)));
     const double length = most >= 5 * ten ? 5 * ten : most >= 2 * ten ? 2 * ten : ten;
-    wu_page_put(s->r->page,
-                "<rect class=strip y=\"%u\" width=\"%u\" height=\"%.1f\"/><g class=scale>"
-                "<rect y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"
-                "<text x=\"%.1f\" y=\"%.1f\">%g &#181;m</text></g>",
-                s->ny, s->nx, high, s->ny + 0.4 * high, length / um, 0.3 * high,
-                length / um + 0.4 * high, s->ny + 0.8 * high, length);
+    wu_page_printf(s->r->page,
+                   "<rect class=strip y=\"%u\" width=\"%u\" height=\"%.1f\"/><g class=scale>"
+                   "<rect y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"
+                   "<text x=\"%.1f\" y=\"%.1f\">%g &#181;m</text></g>",
+                   s->ny, s->nx, high, s->ny + 0.4 * high, length / um, 0.3 * high,
+                   length / um + 0.4 * high, s->ny + 0.8 * high, length);
 }
 
 /* --- figures --------------------------------------------------------------------------------- */
@@ -508,37 +513,37 @@ static void put_scale(const shown_item *s)
 static void begin_stack(const shown_item *s)
 {
     if (s->nz > 1)
-        wu_page_put(s->r->page, "<div class=stack>\n");
+        wu_page_printf(s->r->page, "<div class=stack>\n");
 }
 
 static void end_stack(const shown_item *s)
 {
     if (s->nz > 1)
-        wu_page_put(s->r->page, "</div>\n");
+        wu_page_printf(s->r->page, "</div>\n");
 }
 
 static void begin_figure(const shown_item *s, const char *title)
 {
-    wu_page_put(s->r->page,
-                "<figure style=\"max-width:%.0fpx\"><svg viewBox=\"0 0 %u %.6g\" "
-                "font-size=\"%.4g\" role=img aria-label=\"",
-                widest_figure(s), s->nx, s->ny + scale_height(s), font_size(s));
+    wu_page_printf(s->r->page,
+                   "<figure style=\"max-width:%.0fpx\"><svg viewBox=\"0 0 %u %.6g\" "
+                   "font-size=\"%.4g\" role=img aria-label=\"",
+                   widest_figure(s), s->nx, s->ny + scale_height(s), font_size(s));
     wu_page_text(s->r->page, title);
-    wu_page_put(s->r->page, "\">");
+    wu_page_printf(s->r->page, "\">");
 }
 
 static void end_figure(const shown_item *s, const panel *p, const char *title)
 {
     if (s->nz > 1 || title[0] != '\0') {
-        wu_page_put(s->r->page, "<figcaption>");
+        wu_page_printf(s->r->page, "<figcaption>");
         wu_page_text(s->r->page, title);
         if (p->projected)
-            wu_page_put(s->r->page, " largest greys of all %u slices", s->nz);
+            wu_page_printf(s->r->page, " largest greys of all %u slices", s->nz);
         else if (s->nz > 1)
-            wu_page_put(s->r->page, " slice %u of %u", p->z + 1, s->nz);
-        wu_page_put(s->r->page, "</figcaption>");
+            wu_page_printf(s->r->page, " slice %u of %u", p->z + 1, s->nz);
+        wu_page_printf(s->r->page, "</figcaption>");
     }
-    wu_page_put(s->r->page, "</figure>\n");
+    wu_page_printf(s->r->page, "</figure>\n");
 }
 
 /* The layers of the item: the labels and masks of the result, and the labels of the work unit. */
@@ -660,7 +665,7 @@ static tc_status load_layers(const shown_item *s, layers *l, tc_err *err)
     if (l->all == NULL)
         return tc_no_memory(err, s->r->page->path);
     for (size_t i = 0; i < file->n_declared; i++) {
-        const wu_declared *const d = &file->declared[i];
+        const wu_declaration *const d = &file->declared[i];
         if (d->role != WU_LABELS && d->role != WU_MASK)
             continue;
         size_t index;
@@ -732,7 +737,7 @@ static tc_status put_panels(shown_item *s, const layers *l, tc_err *err)
             return_if_error(put_outlines(s, &l->all[i], k, err));
         put_points(s, p);
         put_scale(s);
-        wu_page_put(s->r->page, "</svg>");
+        wu_page_printf(s->r->page, "</svg>");
         end_figure(s, p, "");
     }
     end_stack(s);
@@ -744,14 +749,14 @@ static tc_status put_panels(shown_item *s, const layers *l, tc_err *err)
 /* Writes the colour bar of a map, from its least to its greatest value. */
 static void put_bar(wu_page *page, double least, double most)
 {
-    wu_page_put(page,
-                "<div class=bar><span>%.4g</span><i style=\"background:linear-gradient(to right",
-                least);
+    wu_page_printf(page,
+                   "<div class=bar><span>%.4g</span><i style=\"background:linear-gradient(to right",
+                   least);
     for (int i = 0; i < COLOUR_STOPS; i++) {
         const wu_rgb c = wu_colour_map(most > least ? i / (COLOUR_STOPS - 1.0) : 0.5);
-        wu_page_put(page, ",#%02x%02x%02x", c.r, c.g, c.b);
+        wu_page_printf(page, ",#%02x%02x%02x", c.r, c.g, c.b);
     }
-    wu_page_put(page, ")\"></i><span>%.4g</span></div>\n", most);
+    wu_page_printf(page, ")\"></i><span>%.4g</span></div>\n", most);
 }
 
 /* Fills s->bytes with the map's colours where it is finite, else with the picture's greys. */
@@ -771,13 +776,13 @@ static void colour_panel(shown_item *s, const panel *p, const float *values, dou
 }
 
 /* Writes a figure for each slice of a map. */
-static tc_status put_map(shown_item *s, const wu_declared *d, tc_err *err)
+static tc_status put_map(shown_item *s, const wu_declaration *d, tc_err *err)
 {
     double least = INFINITY, most = -INFINITY;
     TC_AUTOFREE void *data = NULL;
     size_t index;
     return_if_error(find_picture(s, d, &index, err));
-    return_if_error(wu_npz_load(s->r->file->npz, index, &data, err));
+    return_if_error(wu_npz_load_array(s->r->file->npz, index, &data, err));
     for (size_t i = 0; i < (size_t)s->nx * s->ny * s->nz; i++) {
         const double value = (double)((const float *)data)[i];
         least = isfinite(value) && value < least ? value : least;
@@ -791,7 +796,7 @@ static tc_status put_map(shown_item *s, const wu_declared *d, tc_err *err)
         colour_panel(s, &s->panels[k], data, least, most);
         return_if_error(put_image(s, "map", 3, err));
         put_scale(s);
-        wu_page_put(s->r->page, "</svg>");
+        wu_page_printf(s->r->page, "</svg>");
         if (least <= most)
             put_bar(s->r->page, least, most);
         end_figure(s, &s->panels[k], d->title != NULL ? d->title : d->name);
@@ -800,7 +805,7 @@ static tc_status put_map(shown_item *s, const wu_declared *d, tc_err *err)
     return TC_OK;
 }
 
-tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
+tc_status wu_report_put_figures(wu_report *r, size_t item, tc_err *err)
 {
     assert(item < r->n_items && r->n_variants >= 1);
     TC_AUTO(unload_item) shown_item s;
@@ -811,11 +816,11 @@ tc_status wu_report_figures(wu_report *r, size_t item, tc_err *err)
     return_if_error(load_parts(&s, &l, err));
     if (s.head != NULL)
         return_if_error(choose_greys(&s, err));
-    wu_page_put(r->page, "<div class=figures>\n");
+    wu_page_printf(r->page, "<div class=figures>\n");
     return_if_error(put_panels(&s, &l, err));
     for (size_t i = 0; i < r->file->n_declared; i++)
         if (r->file->declared[i].role == WU_MAP)
             return_if_error(put_map(&s, &r->file->declared[i], err));
-    wu_page_put(r->page, "</div>\n");
+    wu_page_printf(r->page, "</div>\n");
     return TC_OK;
 }

@@ -63,7 +63,8 @@ static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
     for (uint64_t row = 0; row < rows; row += step)
         for (uint32_t x = LAG; x < px->nx; x++, n++) {
             const uint64_t at = row * px->nx + x;
-            const int32_t a = (int32_t)wu_grey(px, at), b = (int32_t)wu_grey(px, at - LAG);
+            const int32_t a = (int32_t)wu_grey_value(px, at),
+                          b = (int32_t)wu_grey_value(px, at - LAG);
             histogram[abs(a - b)]++;
         }
     const double quarter = (double)n / 4;
@@ -138,7 +139,7 @@ static bool means_of(const wu_pixels *px, int64_t z, const double at[2], const t
             const int64_t y = cy + t->at[i].y, x = cx + t->at[i].x;
             if (y < 0 || x < 0 || y >= ny || x >= nx)
                 continue;
-            sum += wu_grey(px, (size_t)(centre + t->at[i].offset));
+            sum += wu_grey_value(px, (size_t)(centre + t->at[i].offset));
             count++;
         }
         n[k] = (double)count;
@@ -175,7 +176,7 @@ static double excess_of(const wu_pixels *px, const double at[2], const region *o
     const double half = (mean[0] + mean[1]) / 2, sign = mean[0] > mean[1] ? 1 : -1;
     for (uint32_t y = (uint32_t)own->box[0]; y < (uint32_t)own->box[2]; y++)
         for (uint32_t x = (uint32_t)own->box[1]; x < (uint32_t)own->box[3]; x++)
-            inside += sign * (wu_grey(px, (size_t)y * px->nx + x) - half) > 0;
+            inside += sign * (wu_grey_value(px, (size_t)y * px->nx + x) - half) > 0;
     return inside > 0 ? (double)own->area / (double)inside : NAN;
 }
 
@@ -240,7 +241,7 @@ static tc_status find_range(const wu_pixels *px, wu_range *out, bool *all, tc_er
         return tc_no_memory(err, "greys");
     *all = step == 1;
     for (uint64_t row = 0; row < rows; row += step, n += px->nx)
-        an_histogram(px, row * px->nx, (row + 1) * px->nx, histogram);
+        an_histogram_add(px, row * px->nx, (row + 1) * px->nx, histogram);
     *out = (wu_range){ .hi = (1u << px->bits) - 1 };
     while (histogram[out->lo] == 0)
         out->lo++;
@@ -270,7 +271,7 @@ static void find_means(const wu_pixels *px, size_t z, const blocks *b)
 
         for (size_t x = 0; x < b->nx; x++)
             for (size_t k = 0; k < b->side; k++)
-                sum[x] += wu_grey(px, i++);
+                sum[x] += wu_grey_value(px, i++);
     }
     for (size_t i = 0; i < b->ny * b->nx; i++)
         b->mean[i] /= (double)(b->side * b->side);
@@ -602,14 +603,14 @@ static tc_status load_regions(const wu_report *r, const wu_table *table, wu_poin
     return status;
 }
 
-tc_status wu_report_find_noise(const wu_report *r, wu_count_doubt *doubts, tc_err *err)
+tc_status wu_report_find_doubts(const wu_report *r, wu_count_doubt *doubts, tc_err *err)
 {
     const char *const name =
         json_string_value(json_object_get(wu_npz_json(r->file->npz), "analysis"));
-    const an_analysis *const analysis = name != NULL ? an_find(name) : NULL;
+    const an_analysis *const analysis = name != NULL ? an_find_analysis(name) : NULL;
     tc_status status = TC_OK;
     for (size_t i = 0; r->images != NULL && analysis != NULL && i < r->n_items; i++)
-        doubts[i].cubes = analysis->takes_cubes && r->images->items[i].is_stack &&
+        doubts[i].cubes = analysis->assumes_cubic_voxels && r->images->items[i].is_stack &&
                           !r->images->items[i].has_spacing;
     for (size_t i = 0; r->images != NULL && has_mask(r->file) && i < r->n_items; i++)
         return_if_error(find_outline_doubt(r, i, &doubts[i], err));

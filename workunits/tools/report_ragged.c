@@ -157,13 +157,13 @@ static int64_t hull_area(const region *r)
 static tc_status read_labels(const wu_report *r, size_t index, region *regions, size_t n,
                              const wu_sample_grid *out, tc_err *err)
 {
-    const wu_array_info *const info = wu_npz_info(r->file->npz, index);
+    const wu_array_info *const info = wu_npz_array_info(r->file->npz, index);
     const uint64_t ny = info->shape[0];
     const uint32_t nx = (uint32_t)info->shape[1];
     uint32_t *const row = malloc((size_t)nx * sizeof *row + 1);
     size_t n_runs = 0;
     TC_AUTOFREE wu_label_run *const runs =
-        wu_run_reader_load(r->runs, wu_npz_crc(r->file->npz, index), ny * nx, &n_runs);
+        wu_run_reader_load(r->runs, wu_npz_array_crc(r->file->npz, index), ny * nx, &n_runs);
     wu_npz_stream *stream = NULL;
     tc_status status = row == NULL    ? tc_no_memory(err, r->page->path)
                        : runs != NULL ? TC_OK
@@ -236,7 +236,7 @@ static wu_label_run *runs_of(const uint32_t *labels, size_t n, size_t *n_runs)
 }
 
 /* Sets *out for an image with `count` regions. */
-static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size_t item,
+static tc_status find_ragged(const wu_report *r, const wu_declaration *labels, size_t item,
                              size_t count, wu_outlines *out, tc_err *err)
 {
     enum { MOST_KEPT = 1 << 22 }; /* the most sampled labels of all images whose runs are kept */
@@ -244,8 +244,8 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
     size_t index, first = 0, few = 0, large = 0;
     if (count < LEAST_REGIONS)
         return TC_OK;
-    tc_status status = wu_find_declared(file, labels, file->item_names[item], &index, err);
-    const wu_array_info *const info = status == TC_OK ? wu_npz_info(file->npz, index) : NULL;
+    tc_status status = wu_find_declared_array(file, labels, file->item_names[item], &index, err);
+    const wu_array_info *const info = status == TC_OK ? wu_npz_array_info(file->npz, index) : NULL;
     if (status != TC_OK || info->ndim != 2 || info->shape[1] == 0 || info->shape[1] > MOST_PIXELS)
         return status;
     wu_sample_grid kept = wu_report_sample_grid(r, item);
@@ -287,10 +287,10 @@ static tc_status find_ragged(const wu_report *r, const wu_declared *labels, size
 
 enum { MAX_THREADS = 8 }; /* the most threads */
 
-/* The state of wu_report_find_ragged. */
+/* The state of wu_report_find_outlines. */
 typedef struct finder {
     wu_report *r;
-    const wu_declared *labels;
+    const wu_declaration *labels;
     const size_t *counts;
     struct fault {
         size_t item; /* the first item for which the thread failed */
@@ -311,7 +311,7 @@ static void find_in_image(void *user, unsigned thread, size_t item)
         find_ragged(f->r, f->labels, item, f->counts[item], &f->r->outlined[item], &fault->err);
 }
 
-tc_status wu_report_find_ragged(wu_report *r, const size_t *counts, tc_err *err)
+tc_status wu_report_find_outlines(wu_report *r, const size_t *counts, tc_err *err)
 {
     assert(r->outlined == NULL);
     const wu_result_file *const file = r->file;

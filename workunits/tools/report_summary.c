@@ -59,13 +59,13 @@ typedef struct wu_summary {
 
 /* --- words ----------------------------------------------------------------------------------- */
 
-const char *wu_report_word(const wu_table *table)
+const char *wu_report_object_word(const wu_table *table)
 {
     return strcmp(table->name, "regions") == 0 || strcmp(table->name, "points") == 0 ? "cells"
                                                                                      : table->name;
 }
 
-bool wu_report_fills(const wu_report *r)
+bool wu_report_has_fill(const wu_report *r)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
     return json_is_true(json_object_get(parameters, "fill"));
@@ -82,10 +82,10 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
                            char title[WU_TITLE_MAX])
 {
     const wu_column *const c = &table->columns[column];
-    const wu_declared *const d = table->arrays[c->array].declared;
+    const wu_declaration *const d = table->arrays[c->array].declared;
     static const char grey[] = "mean grey value";
     const char *unit = wu_column_unit(table, column);
-    wu_title(d, c->element, 0, title);
+    wu_declaration_title(d, c->element, 0, title);
     if (unit != NULL && (strcmp(unit, "voxel") == 0 || strcmp(unit, "pixel") == 0))
         unit = wu_report_has_stacks(r) ? "voxel" : "pixel";
     /* As a title, mean alone would be unclear: it is replaced by "mean grey value". */
@@ -123,19 +123,19 @@ void wu_report_unit_text(const char *unit, char *out, size_t size)
              known && power[0] == '^' ? power[1] == '2' ? "\xc2\xb2" : "\xc2\xb3" : "");
 }
 
-void wu_report_title(const wu_report *r, const wu_table *table, size_t column)
+void wu_report_put_title(const wu_report *r, const wu_table *table, size_t column)
 {
     char title[WU_TITLE_MAX];
     const char *const unit = wu_report_unit(r, table, column, title);
-    if (wu_report_feature_title(r->page, table, column))
+    if (wu_report_put_feature_title(r->page, table, column))
         return;
     wu_page_text(r->page, title);
     if (unit != NULL) {
         char text[64];
         wu_report_unit_text(unit, text, sizeof text);
-        wu_page_put(r->page, " <small>");
+        wu_page_printf(r->page, " <small>");
         wu_page_text(r->page, text);
-        wu_page_put(r->page, "</small>");
+        wu_page_printf(r->page, "</small>");
     }
 }
 
@@ -427,7 +427,7 @@ static tc_status open_summary(wu_report *r, summary *s, tc_err *err)
         return tc_no_memory(err, "images");
     for (size_t i = r->tables->n; i-- > 0;) {
         const wu_table *const t = &r->tables->tables[i];
-        if (t->has_item)
+        if (t->has_item_array)
             s->table = t;
         else
             s->per_image = t;
@@ -477,7 +477,7 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
 {
     const char *const name =
         json_string_value(json_object_get(wu_npz_json(r->file->npz), "analysis"));
-    const an_analysis *const analysis = name != NULL ? an_find(name) : NULL;
+    const an_analysis *const analysis = name != NULL ? an_find_analysis(name) : NULL;
     an_survey survey = { .lo = UINT32_MAX };
     void *params = NULL;
     text[0] = '\0';
@@ -492,14 +492,14 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
     tc_status status =
         slice == NULL ? tc_no_memory(err, r->page->path)
         : analysis->note_survey != NULL
-            ? an_parse(analysis, json_object_get(wu_npz_json(r->file->npz), "parameters"),
-                       "parameters", &params, err)
+            ? an_parse_params(analysis, json_object_get(wu_npz_json(r->file->npz), "parameters"),
+                              "parameters", &params, err)
             : TC_OK;
     bool few = status == TC_OK;
     if (known != NULL && few)
         few = known->lo < known->hi && has_few_greys(analysis, params, item, known, text, size);
     for (uint32_t z = 0; known == NULL && z < item->nz && few && status == TC_OK; z++) {
-        status = wu_item_image(r->images, index, z, slice, err);
+        status = wu_item_decode_slice(r->images, index, z, slice, err);
         for (uint32_t y = 0; y < item->ny && few && status == TC_OK; y++) {
             wu_survey_greys(slice + y * bytes, &row, &survey);
             few = survey.lo >= survey.hi ||
@@ -518,18 +518,18 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
 
 static const char *const mark_words[] = { "ok", "look", "wrong?" }; /* indexed by wu_mark.level */
 
-void wu_report_mark(wu_page *page, const wu_mark *mark)
+void wu_report_put_mark(wu_page *page, const wu_mark *mark)
 {
     assert(mark->level >= 0 && mark->level <= 2);
     const char *const word = mark_words[mark->level];
-    wu_page_put(page, "<td class=why data-v=%d><strong class=%.*s>%s</strong>", mark->level,
-                (int)strcspn(word, "?"), word, word);
+    wu_page_printf(page, "<td class=why data-v=%d><strong class=%.*s>%s</strong>", mark->level,
+                   (int)strcspn(word, "?"), word, word);
     if (mark->why[0] != '\0') {
-        wu_page_put(page, " <small>");
+        wu_page_printf(page, " <small>");
         wu_page_text(page, mark->why);
-        wu_page_put(page, "</small>");
+        wu_page_printf(page, "</small>");
     }
-    wu_page_put(page, "</td>");
+    wu_page_printf(page, "</td>");
 }
 
 /* Whether the parameters were suggested from the pictures, and the suggestion has a doubt. */
@@ -592,30 +592,31 @@ static void find_mark(const summary *s, size_t item, bool stopped,
         snprintf(why, size,
                  "most of what was counted stands out no more than noise does: there may be no "
                  "%s in this picture%s",
-                 wu_report_word(s->table), is_smooth(s) ? "" : "; if there are: --param smooth=2");
+                 wu_report_object_word(s->table),
+                 is_smooth(s) ? "" : "; if there are: --param smooth=2");
     else if (found_doubt->smooth)
         snprintf(why, size,
                  "nothing in this picture has an edge: grey values change only gradually, as with "
                  "uneven light; there may be no %s in it",
-                 s->table != NULL ? wu_report_word(s->table) : "object");
+                 s->table != NULL ? wu_report_object_word(s->table) : "object");
     else if (is_frame_counted(s, found_doubt))
         snprintf(why, size,
                  "the frame of one grey value around the field was taken for %s: try --param "
                  "polarity=%s; if the field has %s %s, crop the picture, or give --mask",
-                 wu_report_word(s->table),
+                 wu_report_object_word(s->table),
                  strcmp(found_doubt->frame, "dark") == 0 ? "bright" : "dark", found_doubt->frame,
-                 wu_report_word(s->table));
+                 wu_report_object_word(s->table));
     else if (found_doubt->frame != NULL && (found_doubt->wide || s->r->notes[item] != NULL))
         snprintf(why, size,
                  "a frame of one grey value surrounds the field, which hides the %s: crop the "
                  "picture, or give --mask",
-                 wu_report_word(s->table));
+                 wu_report_object_word(s->table));
     else if (s->r->notes[item] != NULL)
         snprintf(why, size, "%s", s->r->notes[item]);
     else if (found_doubt->wide)
         snprintf(why, size,
                  "%s of a quarter of the picture were looked for: try another --param radius",
-                 wu_report_word(s->table));
+                 wu_report_object_word(s->table));
     else if (found_doubt->drawn)
         snprintf(why, size,
                  "some of what was counted has edges of a single pixel, as letters, scale bars and "
@@ -655,14 +656,15 @@ static void find_mark(const summary *s, size_t item, bool stopped,
     else if (found_doubt->missed > 0)
         snprintf(why, size,
                  "%zu places as large as the %zu %s stand out, but less, and were not counted: %s",
-                 found_doubt->missed, (size_t)f->rows, wu_report_word(s->table),
+                 found_doubt->missed, (size_t)f->rows, wu_report_object_word(s->table),
                  lower_threshold(s));
     mark->level = is_wrong(s, item, found_doubt) ? 2 : why[0] != '\0';
     if (mark->level == 2 || f->rows < 8 || f->at_border * 2 <= f->rows)
         return;
     const size_t n = strlen(why);
     snprintf(why + n, size - n, "%smore than half of the %s are cut by the border: %s%s",
-             n > 0 ? "; also: " : "", wu_report_word(s->table), n > 0 ? "" : "the count holds; ",
+             n > 0 ? "; also: " : "", wu_report_object_word(s->table),
+             n > 0 ? "" : "the count holds; ",
              f->rows - f->at_border >= ENOUGH ? "for sizes alone try --param exclude_border=true"
                                               : "their sizes are not those of whole ones");
     mark->level = 1;
@@ -681,14 +683,14 @@ static double round_to(double value, int digits)
     return isfinite(rounded) ? rounded : value;
 }
 
-void wu_report_number(wu_page *page, double value)
+void wu_report_put_number(wu_page *page, double value)
 {
     if (isnan(value))
-        wu_page_put(page, "&#8211;");
+        wu_page_printf(page, "&#8211;");
     else if ((fabs(value) >= 1000 || value == floor(value)) && fabs(value) < 1e15)
-        wu_page_put(page, "%.0f", round(value));
+        wu_page_printf(page, "%.0f", round(value));
     else
-        wu_page_put(page, "%.4g", round_to(value, 4));
+        wu_page_printf(page, "%.4g", round_to(value, 4));
 }
 
 /* Writes the line with the number of objects, the number of images and the median diameter. */
@@ -697,31 +699,33 @@ static void put_headline(const summary *s)
     wu_page *const page = s->r->page;
     const size_t n = s->r->file->n_items;
     const char *const kind = wu_report_has_stacks(s->r) ? "stack" : "image";
-    wu_page_put(page, "<p class=headline>");
+    wu_page_printf(page, "<p class=headline>");
     for (size_t i = 0; i < s->r->tables->n; i++)
-        if (s->r->tables->tables[i].has_item) {
-            wu_page_put(page, "<span><strong>%" PRIu64 "</strong> ", s->r->tables->tables[i].rows);
+        if (s->r->tables->tables[i].has_item_array) {
+            wu_page_printf(page, "<span><strong>%" PRIu64 "</strong> ",
+                           s->r->tables->tables[i].rows);
             char word[64];
-            snprintf(word, sizeof word, "%s", wu_report_word(&s->r->tables->tables[i]));
+            snprintf(word, sizeof word, "%s", wu_report_object_word(&s->r->tables->tables[i]));
             const size_t end = strlen(word) - 1;
             if (s->r->tables->tables[i].rows == 1 && word[end] == 's')
                 word[end] = '\0';
             wu_page_text(page, word);
-            wu_page_put(page, "</span>");
+            wu_page_printf(page, "</span>");
         }
-    wu_page_put(page, "<span><strong>%zu</strong> %s%s</span>", n, kind, n == 1 ? "" : "s");
+    wu_page_printf(page, "<span><strong>%zu</strong> %s%s</span>", n, kind, n == 1 ? "" : "s");
     if (s->power > 0 && s->all.measured > 0) {
         char share[32] = "";
         if (s->all.measured <
             s->table->rows) /* the size of a pixel is not known for the other objects */
             snprintf(share, sizeof share, " of %" PRIu64, s->all.measured);
-        wu_page_put(page,
-                    "<span><strong>%.3g</strong> %s median diameter%s (half of them from %.3g to "
-                    "%.3g)</span>",
-                    round_to(s->all.diameter[1], 3), s->length, share,
-                    round_to(s->all.diameter[0], 3), round_to(s->all.diameter[2], 3));
+        wu_page_printf(
+            page,
+            "<span><strong>%.3g</strong> %s median diameter%s (half of them from %.3g to "
+            "%.3g)</span>",
+            round_to(s->all.diameter[1], 3), s->length, share, round_to(s->all.diameter[0], 3),
+            round_to(s->all.diameter[2], 3));
     }
-    wu_page_put(page, "</p>\n");
+    wu_page_printf(page, "</p>\n");
 }
 
 /* Writes the titles of the cells that put_found writes. */
@@ -729,52 +733,52 @@ static void put_found_head(const summary *s)
 {
     wu_page *const page = s->r->page;
     if (s->power > 0)
-        wu_page_put(page,
-                    "<th class=n title=\"of the %s of the same size\">median diameter "
-                    "<small>%s (quartiles)</small></th>",
-                    s->power == 2 ? "circle" : "ball", s->length);
+        wu_page_printf(page,
+                       "<th class=n title=\"of the %s of the same size\">median diameter "
+                       "<small>%s (quartiles)</small></th>",
+                       s->power == 2 ? "circle" : "ball", s->length);
     if (s->size >= 0) {
-        wu_page_put(page, "<th class=n>median ");
-        wu_report_title(s->r, s->table, (size_t)s->size);
-        wu_page_put(page, " <small>(quartiles)</small></th>");
+        wu_page_printf(page, "<th class=n>median ");
+        wu_report_put_title(s->r, s->table, (size_t)s->size);
+        wu_page_printf(page, " <small>(quartiles)</small></th>");
     }
     if (s->border >= 0)
-        wu_page_put(page, "<th class=n>at the border</th>");
+        wu_page_printf(page, "<th class=n>at the border</th>");
 }
 
 /* Writes the title of the column of counts. */
 static void put_word_head(const summary *s)
 {
-    wu_page_put(s->r->page, "<th class=n>");
-    wu_page_text(s->r->page, wu_report_word(s->table));
-    wu_page_put(s->r->page, "</th>");
+    wu_page_printf(s->r->page, "<th class=n>");
+    wu_page_text(s->r->page, wu_report_object_word(s->table));
+    wu_page_printf(s->r->page, "</th>");
 }
 
 static void put_head(const summary *s, const size_t *columns, size_t n)
 {
     wu_page *const page = s->r->page;
-    wu_page_put(page, "<thead><tr><th>%s</th>%s", wu_report_has_stacks(s->r) ? "stack" : "image",
-                s->grouped ? "<th>group</th>" : "");
+    wu_page_printf(page, "<thead><tr><th>%s</th>%s", wu_report_has_stacks(s->r) ? "stack" : "image",
+                   s->grouped ? "<th>group</th>" : "");
     if (s->table != NULL)
         put_word_head(s);
-    wu_page_put(page, "<th>mark</th>");
+    wu_page_printf(page, "<th>mark</th>");
     if (s->table != NULL)
         put_found_head(s);
     for (size_t i = 0; i < n; i++) {
-        wu_page_put(page, "<th class=n>");
-        wu_report_title(s->r, s->per_image, columns[i]);
-        wu_page_put(page, "</th>");
+        wu_page_printf(page, "<th class=n>");
+        wu_report_put_title(s->r, s->per_image, columns[i]);
+        wu_page_printf(page, "</th>");
     }
-    wu_page_put(page, "</tr></thead>\n<tbody>\n");
+    wu_page_printf(page, "</tr></thead>\n<tbody>\n");
 }
 
 /* Writes a size or a count with three significant digits, or as a whole number from 100 on. */
 static void put_size(wu_page *page, double value)
 {
     if (value >= 100)
-        wu_page_put(page, "%.0f", round(value));
+        wu_page_printf(page, "%.0f", round(value));
     else
-        wu_page_put(page, "%.3g", round_to(value, 3));
+        wu_page_printf(page, "%.3g", round_to(value, 3));
 }
 
 /* Writes a cell with the median, and the other quartiles in small type; or with a dash if the
@@ -782,16 +786,16 @@ static void put_size(wu_page *page, double value)
 static void put_quartiles(wu_page *page, const double quartile[3], bool known)
 {
     if (!known) {
-        wu_page_put(page, "<td class=n data-v=nan>&#8211;</td>");
+        wu_page_printf(page, "<td class=n data-v=nan>&#8211;</td>");
         return;
     }
-    wu_page_put(page, "<td class=n data-v=%.17g>", quartile[1]);
+    wu_page_printf(page, "<td class=n data-v=%.17g>", quartile[1]);
     put_size(page, quartile[1]);
-    wu_page_put(page, " <small>");
+    wu_page_printf(page, " <small>");
     put_size(page, quartile[0]);
-    wu_page_put(page, "&#8211;");
+    wu_page_printf(page, "&#8211;");
     put_size(page, quartile[2]);
-    wu_page_put(page, "</small></td>");
+    wu_page_printf(page, "</small></td>");
 }
 
 /* Writes the cells of diameters, sizes, and objects at the border. */
@@ -803,7 +807,7 @@ static void put_found(const summary *s, const object_stats *f)
     if (s->size >= 0)
         put_quartiles(page, f->quartile, f->measured > 0);
     if (s->border >= 0)
-        wu_page_put(page, "<td class=n>%" PRIu64 "</td>", f->at_border);
+        wu_page_printf(page, "<td class=n>%" PRIu64 "</td>", f->at_border);
 }
 
 /* Writes the row of an image. cursor: at the image's row of s->per_image, if there is such a table.
@@ -814,27 +818,27 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
     wu_page *const page = s->r->page;
     char folder[256];
     group_of(s, item, folder, sizeof folder);
-    wu_page_put(page, "<tr data-image=%zu data-group=\"", item);
+    wu_page_printf(page, "<tr data-image=%zu data-group=\"", item);
     wu_page_text(page, folder);
-    wu_page_put(page, item < s->r->n_items ? "\"><td><a href=\"#i%zu\">" : "\"><td><a>", item);
+    wu_page_printf(page, item < s->r->n_items ? "\"><td><a href=\"#i%zu\">" : "\"><td><a>", item);
     wu_page_text(page, s->r->file->item_names[item]);
-    wu_page_put(page, "</a></td>");
+    wu_page_printf(page, "</a></td>");
     if (s->grouped) {
-        wu_page_put(page, "<td>");
+        wu_page_printf(page, "<td>");
         wu_page_text(page, folder);
-        wu_page_put(page, "</td>");
+        wu_page_printf(page, "</td>");
     }
     if (s->table != NULL)
-        wu_page_put(page, "<td class=n>%.0f</td>", s->item_stats[item].count);
-    wu_report_mark(page, &s->r->marks[item]);
+        wu_page_printf(page, "<td class=n>%.0f</td>", s->item_stats[item].count);
+    wu_report_put_mark(page, &s->r->marks[item]);
     if (s->table != NULL)
         put_found(s, &s->item_stats[item]);
     for (size_t i = 0; i < n; i++) {
         const wu_array_info *info;
         const void *const value = wu_cursor_value(cursor, columns[i], &info);
-        wu_report_cell(s->r, s->per_image, columns[i], info, value);
+        wu_report_put_cell(s->r, s->per_image, columns[i], info, value);
     }
-    wu_page_put(page, "</tr>\n");
+    wu_page_printf(page, "</tr>\n");
 }
 
 /* Sets `text` to a doubt about an image's grey values or about the outlines of its regions, or "".
@@ -882,7 +886,7 @@ static bool describe_excess(const summary *s, char *text, size_t size)
              "areas are %.0f%% larger (median) than at half of the contrast: outlines of small or "
              "blurred %s lie where these begin to differ from the background; for sizes try "
              "--param threshold=otsu --param smooth=0",
-             100 * (s->excess - 1), wu_report_word(s->table));
+             100 * (s->excess - 1), wu_report_object_word(s->table));
     return true;
 }
 
@@ -897,7 +901,7 @@ static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err
         calloc(s->r->file->n_items + 1, sizeof *found_doubt);
     if (found_doubt == NULL)
         return tc_no_memory(err, "marks");
-    tc_status status = wu_report_find_noise(s->r, found_doubt, err);
+    tc_status status = wu_report_find_doubts(s->r, found_doubt, err);
     if (status == TC_OK && converged >= 0)
         status = wu_cursor_open(s->r->file, s->per_image, &cursor, err);
     while (converged >= 0 && wu_cursor_next(&cursor, &status, err))
@@ -914,15 +918,16 @@ static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err
     for (size_t g = 0; g < s->n_groups; g++)
         wrong += s->groups[g].wrong;
     if (wrong > 0 && has_groups(s) && s->r->n_variants == 1)
-        wu_note("%zu of %zu images are marked wrong?, and are in the sums of their groups: "
-                "marked_wrong in groups.csv",
-                wrong, s->r->file->n_items);
+        wu_print_note("%zu of %zu images are marked wrong?, and are in the sums of their groups: "
+                      "marked_wrong in groups.csv",
+                      wrong, s->r->file->n_items);
     return_if_error(find_excess(s, found_doubt, err));
     if (describe_excess(s, doubt, sizeof doubt) && s->r->n_variants == 1)
-        wu_note("%s", doubt);
+        wu_print_note("%s", doubt);
     if (n_noise > 0 && s->r->n_variants == 1)
-        wu_note("%zu of %zu images: most of what was counted stands out no more than noise does",
-                n_noise, s->r->file->n_items);
+        wu_print_note(
+            "%zu of %zu images: most of what was counted stands out no more than noise does",
+            n_noise, s->r->file->n_items);
     return TC_OK;
 }
 
@@ -938,12 +943,13 @@ tc_status wu_report_find_marks(wu_report *r, tc_err *err)
     return_if_error(open_summary(r, s, err));
     for (size_t i = 0; i < r->n_items; i++)
         counts[i] = s->table != NULL ? (size_t)s->item_stats[i].rows : 0;
-    return_if_error(wu_report_find_ragged(r, counts, err));
+    return_if_error(wu_report_find_outlines(r, counts, err));
     return_if_error(find_marks(s, r->marks, &n_ragged, err));
     if (n_ragged > 0 && r->n_variants == 1)
-        wu_note("%zu of %zu images: most outlines are ragged, so that parts of cells, or several, "
-                "may be counted; look at them on the page",
-                n_ragged, r->file->n_items);
+        wu_print_note(
+            "%zu of %zu images: most outlines are ragged, so that parts of cells, or several, "
+            "may be counted; look at them on the page",
+            n_ragged, r->file->n_items);
     return TC_OK;
 }
 
@@ -984,31 +990,31 @@ static void put_groups(const summary *s)
     wu_page *const page = s->r->page;
     if (!has_groups(s))
         return;
-    wu_page_put(page,
-                "<h2>Groups</h2>\n<div class=scroll><table class=groups>\n"
-                "<thead><tr><th>group</th><th class=n>%ss</th>",
-                wu_report_has_stacks(s->r) ? "stack" : "image");
+    wu_page_printf(page,
+                   "<h2>Groups</h2>\n<div class=scroll><table class=groups>\n"
+                   "<thead><tr><th>group</th><th class=n>%ss</th>",
+                   wu_report_has_stacks(s->r) ? "stack" : "image");
     put_word_head(s);
-    wu_page_put(page, "<th>mark</th><th class=n>median ");
-    wu_page_text(page, wu_report_word(s->table));
-    wu_page_put(page, " of a%s <small>(quartiles)</small></th>",
-                wu_report_has_stacks(s->r) ? " stack" : "n image");
+    wu_page_printf(page, "<th>mark</th><th class=n>median ");
+    wu_page_text(page, wu_report_object_word(s->table));
+    wu_page_printf(page, " of a%s <small>(quartiles)</small></th>",
+                   wu_report_has_stacks(s->r) ? " stack" : "n image");
     put_found_head(s);
-    wu_page_put(page, "</tr></thead>\n<tbody>\n");
+    wu_page_printf(page, "</tr></thead>\n<tbody>\n");
     for (size_t g = 0; g < s->n_groups; g++) {
         char name[256];
         group_of(s, s->groups[g].first, name, sizeof name);
-        wu_page_put(page, "<tr><td>");
+        wu_page_printf(page, "<tr><td>");
         wu_page_text(page, name[0] != '\0' ? name : "(none)");
-        wu_page_put(page, "</td><td class=n>%zu</td><td class=n>%.0f</td>", s->groups[g].images,
-                    s->group_stats[g].count);
+        wu_page_printf(page, "</td><td class=n>%zu</td><td class=n>%.0f</td>", s->groups[g].images,
+                       s->group_stats[g].count);
         const wu_mark mark = worst_mark(s, g, false);
-        wu_report_mark(page, &mark);
+        wu_report_put_mark(page, &mark);
         put_quartiles(page, s->group_stats[g].counts, true);
         put_found(s, &s->group_stats[g]);
-        wu_page_put(page, "</tr>\n");
+        wu_page_printf(page, "</tr>\n");
     }
-    wu_page_put(page, "</tbody></table></div>\n");
+    wu_page_printf(page, "</tbody></table></div>\n");
 }
 
 /* Writes the row of a variant; before the first one, the head of the table. */
@@ -1021,22 +1027,22 @@ static void put_variant(const summary *s, const char *name, bool first)
         all.at_border += s->group_stats[g].at_border;
     }
     if (first) {
-        wu_page_put(page, "<div class=scroll><table class=images>\n<thead><tr><th>variant</th>");
+        wu_page_printf(page, "<div class=scroll><table class=images>\n<thead><tr><th>variant</th>");
         put_word_head(s);
-        wu_page_put(page, "<th>mark</th>");
+        wu_page_printf(page, "<th>mark</th>");
         put_found_head(s);
-        wu_page_put(page, "</tr></thead>\n<tbody>\n");
+        wu_page_printf(page, "</tr></thead>\n<tbody>\n");
     }
-    wu_page_put(page, "<tr><td>");
+    wu_page_printf(page, "<tr><td>");
     wu_page_text(page, name);
-    wu_page_put(page, "</td><td class=n>%.0f</td>", all.count);
+    wu_page_printf(page, "</td><td class=n>%.0f</td>", all.count);
     const wu_mark mark = worst_mark(s, 0, true);
-    wu_report_mark(page, &mark);
+    wu_report_put_mark(page, &mark);
     put_found(s, &all);
-    wu_page_put(page, "</tr>\n");
+    wu_page_printf(page, "</tr>\n");
 }
 
-void wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size_t n)
+void wu_report_put_variant_sums(wu_report *reports, const wu_variant *variants, size_t n)
 {
     size_t put = 0;
     for (size_t k = 0; k < n; k++) {
@@ -1045,7 +1051,7 @@ void wu_report_variant_sums(wu_report *reports, const wu_variant *variants, size
             put_variant(reports[k].summary, variants[k].name, put++ == 0);
     }
     if (put > 0)
-        wu_page_put(reports[0].page, "</tbody></table></div>\n");
+        wu_page_printf(reports[0].page, "</tbody></table></div>\n");
 }
 
 /* Chooses the columns of s->per_image for the summary: not the count, which has a column, and none
@@ -1057,7 +1063,7 @@ static tc_status choose_columns(const summary *s, size_t *columns, size_t *n, tc
     size_t n_all = 0;
     *n = 0;
     if (s->per_image != NULL)
-        return_if_error(wu_report_columns(s->r, s->per_image, &all, &n_all, err));
+        return_if_error(wu_report_list_columns(s->r, s->per_image, &all, &n_all, err));
     for (size_t i = 0; i < n_all && *n < MOST_MEASURED; i++) {
         wu_column_title(s->per_image, all[i], title);
         if (s->table == NULL || (strcmp(title, "count") != 0 && strcmp(title, s->table->name) != 0))
@@ -1066,7 +1072,7 @@ static tc_status choose_columns(const summary *s, size_t *columns, size_t *n, tc
     return TC_OK;
 }
 
-tc_status wu_report_summary(wu_report *r, tc_err *err)
+tc_status wu_report_put_summary(wu_report *r, tc_err *err)
 {
     assert(r->summary != NULL);
     const summary *const s = r->summary;
@@ -1074,20 +1080,20 @@ tc_status wu_report_summary(wu_report *r, tc_err *err)
     return_if_error(choose_columns(s, columns, &n, err));
     put_headline(s);
     if (has_doubt(s) && r->file->n_items > 1) {
-        wu_page_put(r->page, "<p class=doubt><strong class=look>look</strong> ");
+        wu_page_printf(r->page, "<p class=doubt><strong class=look>look</strong> ");
         wu_page_text(r->page, r->suggestion->doubt);
-        wu_page_put(r->page, "</p>\n");
+        wu_page_printf(r->page, "</p>\n");
     }
     char excess[sizeof r->marks->why];
     if (describe_excess(s, excess, sizeof excess)) {
-        wu_page_put(r->page, "<p class=note>");
+        wu_page_printf(r->page, "<p class=note>");
         wu_page_text(r->page, excess);
-        wu_page_put(r->page, "</p>\n");
+        wu_page_printf(r->page, "</p>\n");
     }
-    wu_page_put(r->page, "<div class=scroll><table class=images>\n");
+    wu_page_printf(r->page, "<div class=scroll><table class=images>\n");
     put_head(s, columns, n);
     return_if_error(put_rows(s, columns, n, err));
-    wu_page_put(r->page, "</tbody></table></div>\n");
+    wu_page_printf(r->page, "</tbody></table></div>\n");
     put_groups(s);
     return TC_OK;
 }
@@ -1104,16 +1110,16 @@ static tc_status write_item_rows(const summary *s, const wu_table *own, wu_csv *
     for (size_t i = 0; status == TC_OK && i < s->r->file->n_items; i++) {
         if (own != NULL && !wu_cursor_next(&cursor, &status, err))
             break;
-        wu_export_item(s->r->file, i, out);
+        wu_export_put_item_cells(s->r->file, i, out);
         for (size_t c = 0; own != NULL && c < own->n_columns; c++) {
             const void *const value = wu_cursor_value(&cursor, c, &info);
             wu_csv_put_value(out, info, value);
         }
         group_of(s, i, folder, sizeof folder);
         if (s->grouped)
-            wu_csv_put(out, folder);
-        wu_csv_put(out, mark_words[s->r->marks[i].level]);
-        wu_csv_put(out, s->r->marks[i].why);
+            wu_csv_put_cell(out, folder);
+        wu_csv_put_cell(out, mark_words[s->r->marks[i].level]);
+        wu_csv_put_cell(out, s->r->marks[i].why);
         status = wu_csv_end_line(out, err);
     }
     return status;
@@ -1124,13 +1130,13 @@ static tc_status write_items(const summary *s, const char *folder, tc_err *err)
     const wu_table *const table =
         s->per_image != NULL && wu_is_items_table(s->per_image) ? s->per_image : NULL;
     wu_csv out = { 0 };
-    tc_status status = wu_export_csv(folder, "items", &out, err);
+    tc_status status = wu_export_open_csv(folder, "items", &out, err);
     if (status == TC_OK) {
-        wu_export_titles(s->r->file, table, &out);
+        wu_export_put_title_cells(s->r->file, table, &out);
         if (s->grouped)
-            wu_csv_put(&out, "group");
-        wu_csv_put(&out, "mark");
-        wu_csv_put(&out, "why");
+            wu_csv_put_cell(&out, "group");
+        wu_csv_put_cell(&out, "mark");
+        wu_csv_put_cell(&out, "why");
         status = wu_csv_end_line(&out, err);
     }
     if (status == TC_OK)
@@ -1144,8 +1150,8 @@ static tc_status put_title(wu_csv *out, wu_csv *columns, const char *title, cons
                            tc_err *err)
 {
     if (columns != NULL)
-        return wu_export_column(columns, "groups", title, unit, err);
-    wu_csv_put(out, title);
+        return wu_export_put_column_line(columns, "groups", title, unit, err);
+    wu_csv_put_cell(out, title);
     return TC_OK;
 }
 
@@ -1155,7 +1161,7 @@ static tc_status put_group_titles(const summary *s, wu_csv *out, wu_csv *columns
     static const char *const words[] = { "q1", "median", "q3" };
     const bool pixel = strcmp(s->length, "px") == 0, voxel = strcmp(s->length, "voxels") == 0;
     const char *const counts[] = { "group", wu_report_has_stacks(s->r) ? "stacks" : "images",
-                                   "marked_wrong", wu_report_word(s->table), "at_border" };
+                                   "marked_wrong", wu_report_object_word(s->table), "at_border" };
     char size[WU_TITLE_MAX], title[WU_TITLE_MAX + 16];
     for (size_t i = 0; i < (s->border >= 0 ? 5 : 4); i++)
         return_if_error(put_title(out, columns, counts[i], NULL, err));
@@ -1180,13 +1186,13 @@ static tc_status put_group_titles(const summary *s, wu_csv *out, wu_csv *columns
     return TC_OK;
 }
 
-bool wu_has_groups(wu_result_file *file, const wu_tables *tables)
+bool wu_result_has_groups(wu_result_file *file, const wu_tables *tables)
 {
     const wu_report r = { .file = file };
     summary s = { .r = &r, .shared = file->n_items > 0 ? shared_folder(file) : 0 };
     tc_err err;
     for (size_t i = 0; i < tables->n; i++)
-        s.table = tables->tables[i].has_item ? &tables->tables[i] : s.table;
+        s.table = tables->tables[i].has_item_array ? &tables->tables[i] : s.table;
     const bool has = find_groups(&s, &err) == TC_OK && has_groups(&s);
     free(s.groups);
     free(s.group_stats);
@@ -1209,10 +1215,10 @@ static void put_group(const summary *s, const char *name, const group *g, const 
 {
     const double counts[] = { (double)g->images, (double)g->wrong, f->count, (double)f->at_border };
     char text[32];
-    wu_csv_put(out, name);
+    wu_csv_put_cell(out, name);
     for (size_t i = 0; i < (s->border >= 0 ? 4 : 3); i++) {
         snprintf(text, sizeof text, "%.0f", counts[i]);
-        wu_csv_put(out, text);
+        wu_csv_put_cell(out, text);
     }
     put_quartile_cells(out, f->counts, true);
     if (s->power > 0)
@@ -1227,9 +1233,9 @@ static tc_status write_columns(const summary *s, const char *folder, tc_err *err
 {
     static const char *const titles[] = { "group", "mark", "why" };
     wu_csv out = { 0 };
-    tc_status status = wu_export_columns(s->r->tables, folder, &out, err);
+    tc_status status = wu_export_open_columns_csv(s->r->tables, folder, &out, err);
     for (size_t i = s->grouped ? 0 : 1; i < 3 && status == TC_OK; i++)
-        status = wu_export_column(&out, "items", titles[i], NULL, err);
+        status = wu_export_put_column_line(&out, "items", titles[i], NULL, err);
     if (status == TC_OK && has_groups(s))
         status = put_group_titles(s, NULL, &out, err);
     return wu_csv_close(&out, status, err);
@@ -1238,7 +1244,7 @@ static tc_status write_columns(const summary *s, const char *folder, tc_err *err
 static tc_status write_groups(const summary *s, const char *folder, tc_err *err)
 {
     wu_csv out = { 0 };
-    tc_status status = wu_export_csv(folder, "groups", &out, err);
+    tc_status status = wu_export_open_csv(folder, "groups", &out, err);
     if (status == TC_OK)
         status = put_group_titles(s, &out, NULL, err);
     if (status == TC_OK)
@@ -1252,7 +1258,7 @@ static tc_status write_groups(const summary *s, const char *folder, tc_err *err)
     return wu_csv_close(&out, status, err);
 }
 
-tc_status wu_report_marks_csv(wu_report *r, const char *folder, bool columns, tc_err *err)
+tc_status wu_report_write_marks_csv(wu_report *r, const char *folder, bool columns, tc_err *err)
 {
     assert(r->summary != NULL);
     const summary *const s = r->summary;
@@ -1261,5 +1267,5 @@ tc_status wu_report_marks_csv(wu_report *r, const char *folder, bool columns, tc
         return_if_error(write_columns(s, folder, err));
     if (has_groups(s))
         return_if_error(write_groups(s, folder, err));
-    return wu_export_end(folder, err);
+    return wu_export_finish_list(folder, err);
 }

@@ -18,13 +18,13 @@ enum {
 };
 
 /* The result's declaration of the array that the column belongs to. */
-static const wu_declared *declared_of(const wu_table *table, size_t column)
+static const wu_declaration *declared_of(const wu_table *table, size_t column)
 {
     return table->arrays[table->columns[column].array].declared;
 }
 
 /* Whether the column is a coordinate in the picture, whose distribution is of little interest. */
-static bool is_coordinate(const wu_declared *d, size_t element)
+static bool is_coordinate(const wu_declaration *d, size_t element)
 {
     static const char *const words[] = { "z", "y", "x", "z0", "y0", "x0", "z1", "y1", "x1" };
     if (d->n_axes != 1 || d->axes[0].words == NULL || element >= d->axes[0].n)
@@ -50,13 +50,13 @@ static bool has_um(const wu_table *table, const wu_column *column)
 /* Adds the values of all rows to the spreads (least value, greatest value, number of values) of the
  * first n columns. */
 static tc_status find_spreads(const wu_report *r, const wu_table *table, size_t n,
-                              wu_spread *spreads, tc_err *err)
+                              wu_histogram *spreads, tc_err *err)
 {
     TC_AUTO(wu_cursor_close) wu_cursor cursor;
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
     while (wu_cursor_next(&cursor, &status, err))
         for (size_t c = 0; c < n; c++)
-            wu_spread_look(&spreads[c], wu_cursor_number(&cursor, c), false /* no histogram */);
+            wu_histogram_add(&spreads[c], wu_cursor_number(&cursor, c), false /* no histogram */);
     return status;
 }
 
@@ -64,7 +64,7 @@ static tc_status find_spreads(const wu_report *r, const wu_table *table, size_t 
  * the same number in all rows, and there are several; it has 0 in the only row; it has no meaning
  * with these pictures or parameters. rows: number of rows. s: the spread of the column. */
 static bool is_uninformative(const wu_report *r, const wu_table *table, uint64_t rows,
-                             size_t column, const wu_spread *s)
+                             size_t column, const wu_histogram *s)
 {
     const char *const title = declared_of(table, column)->title;
     if (rows == 0 || wu_column_dtype(table, column) == WU_STR)
@@ -76,7 +76,7 @@ static bool is_uninformative(const wu_report *r, const wu_table *table, uint64_t
     if (title != NULL && strcmp(title, "measure") == 0 && !wu_report_has_stacks(r))
         return true;
     /* With the parameter "fill", the analysis volume does not use the threshold. */
-    if (title != NULL && strcmp(title, "threshold") == 0 && wu_report_fills(r))
+    if (title != NULL && strcmp(title, "threshold") == 0 && wu_report_has_fill(r))
         return true;
     return s->n == 0 ||
            (s->n == rows && s->least == s->most &&
@@ -85,7 +85,7 @@ static bool is_uninformative(const wu_report *r, const wu_table *table, uint64_t
 
 /* Whether the values are less important than measurements: settings that the analysis chose from
  * the picture, the score of a point, or numbers of voxels (another column has the volume). */
-static bool is_secondary(const wu_declared *d)
+static bool is_secondary(const wu_declaration *d)
 {
     static const char *const titles[] = { "threshold", "window",       "min_area",
                                           "bright",    "radius",       "iterations_run",
@@ -102,7 +102,7 @@ static bool is_secondary(const wu_declared *d)
 static int rank_of(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
-    const wu_declared *const d = declared_of(table, column);
+    const wu_declaration *const d = declared_of(table, column);
     const wu_axis *const last = d->n_axes > 0 ? &d->axes[d->n_axes - 1] : NULL;
     if (d->role != WU_VALUE || is_coordinate(d, c->element))
         return 2;
@@ -114,10 +114,10 @@ static int rank_of(const wu_table *table, size_t column)
     return c->in_um || !has_um(table, c) ? 0 : 1;
 }
 
-tc_status wu_report_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
-                            tc_err *err)
+tc_status wu_report_list_columns(const wu_report *r, const wu_table *table, size_t **out, size_t *n,
+                                 tc_err *err)
 {
-    TC_AUTOFREE wu_spread *const spreads = calloc(table->n_columns + 1, sizeof *spreads);
+    TC_AUTOFREE wu_histogram *const spreads = calloc(table->n_columns + 1, sizeof *spreads);
     size_t *const all = calloc(table->n_columns + 1, sizeof *all);
     *n = 0;
     *out = all;
@@ -157,7 +157,7 @@ static tc_status choose_columns(const wu_report *reports, size_t n_variants, siz
         n_columns = other->n_columns < n_columns ? other->n_columns : n_columns;
         rows += other->rows;
     }
-    TC_AUTOFREE wu_spread *const spreads = calloc(n_columns + 1, sizeof *spreads);
+    TC_AUTOFREE wu_histogram *const spreads = calloc(n_columns + 1, sizeof *spreads);
     size_t *const chosen = calloc(MAX_COLUMNS, sizeof *chosen);
     *n = 0;
     *out = chosen;
@@ -186,15 +186,15 @@ static void put_values(wu_report *r, const wu_table *table, size_t column, const
     wu_page *const page = r->page;
     if (declared != NULL)
         wu_report_unit_text(declared, unit, sizeof unit);
-    wu_page_put(page, "<div hidden class=values data-of=%zu data-rank=%d data-unit=\"",
-                (size_t)(table - r->tables->tables), rank_of(table, column));
+    wu_page_printf(page, "<div hidden class=values data-of=%zu data-rank=%d data-unit=\"",
+                   (size_t)(table - r->tables->tables), rank_of(table, column));
     wu_page_text(page, unit);
-    wu_page_put(page, "\" data-title=\"");
+    wu_page_printf(page, "\" data-title=\"");
     wu_page_text(page, title);
-    wu_page_put(page, "\">");
+    wu_page_printf(page, "\">");
     for (size_t i = 0; i < n; i++)
         wu_page_value(page, values[i * stride]);
-    wu_page_put(page, "</div>\n");
+    wu_page_printf(page, "</div>\n");
 }
 
 /* Reads every step-th row into values[row][column], and the index of its item into items[row]. Adds
@@ -228,23 +228,23 @@ static tc_status put_all_values(wu_report *r, const wu_table *table, const size_
     if (values == NULL || items == NULL)
         return tc_no_memory(err, r->page->path);
     return_if_error(read_values(r, table, columns, n, step, values, items, &kept, err));
-    wu_page_put(r->page, "<div hidden class=of data-of=%zu data-step=%" PRIu64 " data-name=\"",
-                (size_t)(table - r->tables->tables), step);
-    wu_page_text(r->page, table->has_item ? wu_report_word(table) : "images");
-    wu_page_put(r->page, "\">");
+    wu_page_printf(r->page, "<div hidden class=of data-of=%zu data-step=%" PRIu64 " data-name=\"",
+                   (size_t)(table - r->tables->tables), step);
+    wu_page_text(r->page, table->has_item_array ? wu_report_object_word(table) : "images");
+    wu_page_printf(r->page, "\">");
     for (size_t i = 0; i < kept; i++)
         wu_page_number(r->page, ' ', (int64_t)items[i]);
-    wu_page_put(r->page, "</div>\n");
+    wu_page_printf(r->page, "</div>\n");
     for (size_t i = 0; i < n; i++)
         if (wu_column_dtype(table, columns[i]) != WU_BOOL)
             put_values(r, table, columns[i], values + i, kept, n);
     return TC_OK;
 }
 
-tc_status wu_report_values(wu_report *r, const wu_table *table, tc_err *err)
+tc_status wu_report_put_values(wu_report *r, const wu_table *table, tc_err *err)
 {
     size_t *columns = NULL, n = 0;
-    tc_status status = wu_report_columns(r, table, &columns, &n, err);
+    tc_status status = wu_report_list_columns(r, table, &columns, &n, err);
     n = n < MAX_DRAWN ? n : MAX_DRAWN;
     if (status == TC_OK && n > 0 && table->rows >= LEAST_ROWS)
         status = put_all_values(r, table, columns, n, err);
@@ -265,42 +265,42 @@ static bool has_sources(const wu_report *r)
 static void put_head(wu_report *r, const wu_table *table, bool variants, const size_t *columns,
                      size_t n)
 {
-    wu_page_put(r->page, variants ? "<thead><tr><th>variant</th><th>image</th>"
-                                  : "<thead><tr><th>image</th>");
+    wu_page_printf(r->page, variants ? "<thead><tr><th>variant</th><th>image</th>"
+                                     : "<thead><tr><th>image</th>");
     if (has_sources(r))
-        wu_page_put(r->page, "<th>source</th>");
+        wu_page_printf(r->page, "<th>source</th>");
     if (variants)
-        wu_page_put(r->page, "<th>mark</th>");
+        wu_page_printf(r->page, "<th>mark</th>");
     for (size_t i = 0; i < n; i++) {
-        wu_page_put(r->page,
-                    wu_column_dtype(table, columns[i]) == WU_STR ? "<th>" : "<th class=n>");
-        wu_report_title(r, table, columns[i]);
-        wu_page_put(r->page, "</th>");
+        wu_page_printf(r->page,
+                       wu_column_dtype(table, columns[i]) == WU_STR ? "<th>" : "<th class=n>");
+        wu_report_put_title(r, table, columns[i]);
+        wu_page_printf(r->page, "</th>");
     }
-    wu_page_put(r->page, "</tr></thead>\n");
+    wu_page_printf(r->page, "</tr></thead>\n");
 }
 
-void wu_report_cell(const wu_report *r, const wu_table *table, size_t column,
-                    const wu_array_info *info, const void *data)
+void wu_report_put_cell(const wu_report *r, const wu_table *table, size_t column,
+                        const wu_array_info *info, const void *data)
 {
     wu_page *const page = r->page;
     char text[WU_CELL_MAX];
     wu_value_text(info, data, text);
     if (info->dtype == WU_STR) {
-        wu_page_put(page, "<td>");
+        wu_page_printf(page, "<td>");
         wu_page_text(page, text);
     } else if (info->dtype == WU_BOOL) {
-        wu_page_put(page, "<td class=n data-v=%s>%s", text, text[0] == '1' ? "yes" : "no");
+        wu_page_printf(page, "<td class=n data-v=%s>%s", text, text[0] == '1' ? "yes" : "no");
     } else if (info->dtype == WU_F32 || info->dtype == WU_F64) {
-        wu_page_put(page, "<td class=n data-v=\"%s\">", text);
+        wu_page_printf(page, "<td class=n data-v=\"%s\">", text);
         if (is_coordinate(declared_of(table, column), table->columns[column].element))
-            wu_page_put(page, "%.1f", wu_value_number(info, data));
+            wu_page_printf(page, "%.1f", wu_value_number(info, data));
         else
-            wu_report_number(page, wu_value_number(info, data));
+            wu_report_put_number(page, wu_value_number(info, data));
     } else {
-        wu_page_put(page, "<td class=n>%s", text);
+        wu_page_printf(page, "<td class=n>%s", text);
     }
-    wu_page_put(page, "</td>");
+    wu_page_printf(page, "</td>");
 }
 
 /* Begins a row. Its attribute data-k is the number that the object has in pictures: the key (label)
@@ -312,9 +312,9 @@ static void put_row_start(wu_page *page, wu_cursor *cursor)
     for (size_t c = 0; c < cursor->table->n_columns; c++)
         if (declared_of(cursor->table, c)->role == WU_KEY)
             wu_cursor_text(cursor, c, key);
-    wu_page_put(page, "<tr data-i=%zu data-k=\"", cursor->item);
+    wu_page_printf(page, "<tr data-i=%zu data-k=\"", cursor->item);
     wu_page_text(page, key);
-    wu_page_put(page, "\">");
+    wu_page_printf(page, "\">");
 }
 
 /* Writes a row. variant: the name of the variant, for the first cell; NULL if the table has no such
@@ -326,26 +326,26 @@ static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const 
     const bool pictured = cursor->item < r->n_items;
     put_row_start(r->page, cursor);
     if (variant != NULL) {
-        wu_page_put(r->page, "<td>");
+        wu_page_printf(r->page, "<td>");
         wu_page_text(r->page, variant);
-        wu_page_put(r->page, "</td>");
+        wu_page_printf(r->page, "</td>");
     }
-    wu_page_put(r->page, pictured ? "<td><a href=\"#i%zu\">" : "<td>", cursor->item);
+    wu_page_printf(r->page, pictured ? "<td><a href=\"#i%zu\">" : "<td>", cursor->item);
     wu_page_text(r->page, r->file->item_names[cursor->item]);
-    wu_page_put(r->page, pictured ? "</a></td>" : "</td>");
+    wu_page_printf(r->page, pictured ? "</a></td>" : "</td>");
     if (has_sources(r)) {
-        wu_page_put(r->page, "<td>");
+        wu_page_printf(r->page, "<td>");
         wu_page_text(r->page, r->file->item_sources[cursor->item]);
-        wu_page_put(r->page, "</td>");
+        wu_page_printf(r->page, "</td>");
     }
     if (variant != NULL)
-        wu_report_mark(r->page, &r->marks[cursor->item]);
+        wu_report_put_mark(r->page, &r->marks[cursor->item]);
     for (size_t i = 0; i < n; i++) {
         const wu_array_info *info;
         const void *const value = wu_cursor_value(cursor, columns[i], &info);
-        wu_report_cell(r, cursor->table, columns[i], info, value);
+        wu_report_put_cell(r, cursor->table, columns[i], info, value);
     }
-    wu_page_put(r->page, "</tr>\n");
+    wu_page_printf(r->page, "</tr>\n");
 }
 
 static tc_status put_rows(wu_report *r, const wu_table *table, const char *variant,
@@ -358,55 +358,55 @@ static tc_status put_rows(wu_report *r, const wu_table *table, const char *varia
     return status;
 }
 
-tc_status wu_report_table(wu_report *r, const wu_table *table, tc_err *err)
+tc_status wu_report_put_table(wu_report *r, const wu_table *table, tc_err *err)
 {
     wu_page *const page = r->page;
-    const char *const name = table->has_item ? wu_report_word(table) : "images";
+    const char *const name = table->has_item_array ? wu_report_object_word(table) : "images";
     size_t *columns = NULL, n = 0;
     tc_status status = choose_columns(r, 1, (size_t)(table - r->tables->tables), &columns, &n, err);
-    wu_page_put(page, "<section class=table>\n<h2>");
+    wu_page_printf(page, "<section class=table>\n<h2>");
     wu_page_text(page, name);
-    wu_page_put(page, " <small>%" PRIu64 " row%s</small></h2>\n<p class=note>", table->rows,
-                table->rows == 1 ? "" : "s");
+    wu_page_printf(page, " <small>%" PRIu64 " row%s</small></h2>\n<p class=note>", table->rows,
+                   table->rows == 1 ? "" : "s");
     if (table->rows > MAX_ROWS)
-        wu_page_put(page, "The first %d rows. ", MAX_ROWS);
+        wu_page_printf(page, "The first %d rows. ", MAX_ROWS);
     if (n < table->n_columns)
-        wu_page_put(page, "%zu of %zu columns%s. ", n, table->n_columns,
-                    n == MAX_COLUMNS  ? ""
-                    : table->rows > 1 ? "; those left out are the same in all rows, or not used"
-                                      : "; those left out are 0, or not used");
-    wu_page_put(page, "All rows and columns, with all digits, are in ");
+        wu_page_printf(page, "%zu of %zu columns%s. ", n, table->n_columns,
+                       n == MAX_COLUMNS  ? ""
+                       : table->rows > 1 ? "; those left out are the same in all rows, or not used"
+                                         : "; those left out are 0, or not used");
+    wu_page_printf(page, "All rows and columns, with all digits, are in ");
     wu_page_text(page, table->name);
-    wu_page_put(page, ".csv (texcell-wu export).</p>\n<div class=scroll><table data-t=%zu>\n",
-                (size_t)(table - r->tables->tables));
+    wu_page_printf(page, ".csv (texcell-wu export).</p>\n<div class=scroll><table data-t=%zu>\n",
+                   (size_t)(table - r->tables->tables));
     if (status == TC_OK) {
         put_head(r, table, false /* no variants */, columns, n);
-        wu_page_put(page, "<tbody>\n");
+        wu_page_printf(page, "<tbody>\n");
         status = put_rows(r, table, NULL, columns, n, err);
     }
-    wu_page_put(page, "</tbody></table></div>\n</section>\n");
+    wu_page_printf(page, "</tbody></table></div>\n</section>\n");
     free(columns);
     return status;
 }
 
-tc_status wu_report_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
-                             size_t t, tc_err *err)
+tc_status wu_report_put_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
+                                 size_t t, tc_err *err)
 {
     assert(n_variants >= 1 && t < reports[0].tables->n);
     wu_page *const page = reports[0].page;
     const wu_table *const table = &reports[0].tables->tables[t];
     size_t *columns = NULL, n = 0;
     tc_status status = choose_columns(reports, n_variants, t, &columns, &n, err);
-    wu_page_put(page,
-                "<section class=table>\n<h2>Images</h2>\n<div class=scroll><table class=images "
-                "data-t=%zu>\n",
-                t);
+    wu_page_printf(page,
+                   "<section class=table>\n<h2>Images</h2>\n<div class=scroll><table class=images "
+                   "data-t=%zu>\n",
+                   t);
     put_head(&reports[0], table, true, columns, n);
-    wu_page_put(page, "<tbody>\n");
+    wu_page_printf(page, "<tbody>\n");
     for (size_t k = 0; status == TC_OK && k < n_variants; k++)
         status =
             put_rows(&reports[k], &reports[k].tables->tables[t], variants[k].name, columns, n, err);
-    wu_page_put(page, "</tbody></table></div>\n</section>\n");
+    wu_page_printf(page, "</tbody></table></div>\n</section>\n");
     free(columns);
     return status;
 }

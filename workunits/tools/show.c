@@ -54,9 +54,9 @@ static tc_status print_parameters(const json_t *parameters, tc_err *err)
         if (value == NULL)
             return tc_no_memory(err, "parameters");
         fputs("    ", stdout);
-        tc_put_plain(json_object_iter_key(at), stdout);
+        tc_print_printable(json_object_iter_key(at), stdout);
         fputs("  ", stdout);
-        tc_put_plain(value, stdout);
+        tc_print_printable(value, stdout);
         putchar('\n');
         free(value);
     }
@@ -74,7 +74,7 @@ static tc_status print_options(json_t *parameters, tc_err *err)
         if (text == NULL)
             return tc_no_memory(err, "parameters");
         putchar(' ');
-        tc_put_plain(text, stdout);
+        tc_print_printable(text, stdout);
         free(text);
     }
     fputs(json_object_size(parameters) > 0 ? "\n" : "", stdout);
@@ -87,7 +87,7 @@ static void print_about(const char *about)
     if (about == NULL)
         return;
     fputs("about      ", stdout);
-    tc_put_plain(about, stdout);
+    tc_print_printable(about, stdout);
     putchar('\n');
 }
 
@@ -113,7 +113,7 @@ static void print_item(const wu_item *item, int width)
         printf(", pixel %.6g, %.6g um (y, x)", item->pixel[0], item->pixel[1]);
     if (item->source != NULL) {
         fputs("  from ", stdout);
-        tc_put_plain(item->source, stdout);
+        tc_print_printable(item->source, stdout);
     }
     putchar('\n');
 }
@@ -122,17 +122,17 @@ static void print_item(const wu_item *item, int width)
  * note that is equal to the one before it is left out. */
 static void print_notes(const wu_job *job)
 {
-    const an_analysis *const analysis = an_find(job->analysis);
+    const an_analysis *const analysis = an_find_analysis(job->analysis);
     char text[TC_ERR_MAX], last[TC_ERR_MAX] = "";
     void *params = NULL;
     tc_err err;
-    if (analysis == NULL || analysis->note == NULL ||
-        an_parse(analysis, job->parameters, "parameters", &params, &err) != TC_OK)
+    if (analysis == NULL || analysis->note_item == NULL ||
+        an_parse_params(analysis, job->parameters, "parameters", &params, &err) != TC_OK)
         return;
     for (size_t i = 0; i < job->n_items; i++) {
         const wu_item *const item = &job->items[i];
         if (analysis->check_item(params, item, item->name, &err) != TC_OK ||
-            !analysis->note(params, item, text, sizeof text) || strcmp(text, last) == 0)
+            !analysis->note_item(params, item, text, sizeof text) || strcmp(text, last) == 0)
             continue;
         printf("%-10s %s: %s\n", last[0] == '\0' ? "notes" : "", item->name, text);
         memcpy(last, text, sizeof last);
@@ -143,12 +143,12 @@ static void print_notes(const wu_job *job)
 /* Prints the time on one core and, if it is long, what would make it shorter. */
 static void print_time(const wu_job *job, double seconds)
 {
-    const an_analysis *const analysis = an_find(job->analysis);
-    char text[TC_DURATION];
-    tc_duration(seconds, text);
+    const an_analysis *const analysis = an_find_analysis(job->analysis);
+    char text[TC_DURATION_SIZE];
+    tc_format_duration(seconds, text);
     printf("           %s on one core: half or twice as long is possible\n", text);
-    if (seconds >= 60 && analysis != NULL && analysis->shorter != NULL)
-        printf("           shorter: %s\n", analysis->shorter);
+    if (seconds >= 60 && analysis != NULL && analysis->shorten_advice != NULL)
+        printf("           shorter: %s\n", analysis->shorten_advice);
 }
 
 /* Prints the values for BOINC's create_work, or why they cannot be computed. */
@@ -158,7 +158,7 @@ static void print_needs(const wu_job *job)
     tc_err reason = { "" };
     if (wu_needs_find(job, &needs, &reason) != TC_OK) {
         fputs("needs      unknown: ", stdout);
-        tc_put_plain(reason.message, stdout);
+        tc_print_printable(reason.message, stdout);
         putchar('\n');
     } else {
         printf("needs      %.3g operations (rsc_fpops_est), %" PRIu64
@@ -197,9 +197,9 @@ static tc_status show_work_unit(const char *path, bool all, tc_err *err)
     TC_AUTO(wu_job_destroy) wu_job *job = NULL;
     return_if_error(wu_job_read(path, &job, err));
     fputs("work unit  ", stdout);
-    tc_put_plain(path, stdout);
+    tc_print_printable(path, stdout);
     printf(": %" PRIu64 " bytes, CRC-32 %08" PRIx32 "\n", job->file_size, job->file_crc);
-    tc_status status = wu_job_identify(job, err);
+    tc_status status = wu_job_compute_sha256(job, err);
     if (job->file_sha256[0] != '\0')
         printf("SHA-256    %s\n", job->file_sha256);
     print_about(job->about);
@@ -241,16 +241,16 @@ static void print_array(const wu_array_info *info, int width)
 
 static void print_arrays(const wu_result_file *file, bool all)
 {
-    const size_t n_arrays = wu_npz_count(file->npz);
+    const size_t n_arrays = wu_npz_array_count(file->npz);
     const size_t n = all || n_arrays <= SOME_ITEMS ? n_arrays : SOME_ITEMS;
     int width = 0;
     for (size_t i = 0; i < n; i++) {
-        const int length = (int)strlen(wu_npz_info(file->npz, i)->name);
+        const int length = (int)strlen(wu_npz_array_info(file->npz, i)->name);
         width = length > width ? length : width;
     }
     printf("arrays     %zu\n", n_arrays);
     for (size_t i = 0; i < n; i++)
-        print_array(wu_npz_info(file->npz, i), width);
+        print_array(wu_npz_array_info(file->npz, i), width);
     if (n < n_arrays)
         printf("    ... and %zu more (--all)\n", n_arrays - n);
 }
@@ -281,7 +281,7 @@ static void title_text(const wu_table *table, size_t column, char out[WU_TITLE_M
 
 static void print_padded(const char *text, size_t width)
 {
-    tc_put_plain(text, stdout);
+    tc_print_printable(text, stdout);
     for (size_t n = strlen(text); n < width; n++)
         putchar(' ');
 }
@@ -392,7 +392,7 @@ static void print_sources(const wu_result_file *file, bool all)
         width = (int)strlen(file->item_names[i]) > width ? (int)strlen(file->item_names[i]) : width;
     for (size_t i = 0; file->item_sources != NULL && i < n; i++) {
         printf("    %-*s  from ", width, file->item_names[i]);
-        tc_put_plain(file->item_sources[i], stdout);
+        tc_print_printable(file->item_sources[i], stdout);
         putchar('\n');
     }
     if (file->item_sources != NULL && n < file->n_items)
@@ -409,7 +409,7 @@ static tc_status print_result_notes(const wu_result_file *file, size_t most, tc_
         if (notes[i] == NULL || n++ >= most)
             continue;
         fputs(n == 1 ? "notes\n    " : "    ", stdout);
-        tc_put_plain(file->item_names[i], stdout);
+        tc_print_printable(file->item_names[i], stdout);
         printf(": %s\n", notes[i]);
     }
     if (n > most)
@@ -429,7 +429,7 @@ static tc_status show_result(const char *path, bool all, tc_err *err)
     const char *crc = json_string_value(json_object_get(unit, "crc32"));
     const char *sha256 = json_string_value(json_object_get(unit, "sha256"));
     fputs("result     ", stdout);
-    tc_put_plain(path, stdout);
+    tc_print_printable(path, stdout);
     printf("\nof         work unit with CRC-32 %s\n", crc != NULL ? wu_quote(crc).text : "?");
     if (sha256 != NULL)
         printf("SHA-256    %s\n", wu_quote(sha256).text);

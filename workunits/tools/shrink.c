@@ -91,8 +91,8 @@ static void compute_means(const uint32_t *sums, uint32_t nx, unsigned channels, 
     }
 }
 
-tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samples,
-                    const char *shown, void **out, tc_err *err)
+tc_status wu_shrink_picture(const wu_picture_info *info, uint32_t step, const void *samples,
+                            const char *shown, void **out, tc_err *err)
 {
     assert(step >= 1 && (info->bits == 8 || info->bits == 16));
     const size_t row_samples = (size_t)info->nx * info->channels, size = info->bits / 8,

@@ -21,16 +21,16 @@ uint32_t wu_shrink_step(const wu_picture_info *info, size_t n);
 /* Computes the mean of each square of step x step pixels of a picture. Sets *out to the means, to
  * be freed by free(): [sy][sx][channels], where sx and sy are nx / step and ny / step, rounded up,
  * with info->bits bits a sample. shown: the name of the file in messages. */
-tc_status wu_shrink(const wu_picture_info *info, uint32_t step, const void *samples,
-                    const char *shown, void **out, tc_err *err);
+tc_status wu_shrink_picture(const wu_picture_info *info, uint32_t step, const void *samples,
+                            const char *shown, void **out, tc_err *err);
 
 /* The reduced picture of an image that pack keeps for the page: in colour, even if the work unit
  * has only grey. */
 typedef struct wu_thumbnail {
     unsigned channels; /* channels of `small`: 1 or 3. 0: nothing is kept, as for stacks */
     an_survey survey;  /* the survey of all pixels of the image */
-    void *small; /* the picture from wu_shrink, by the step for the number of items on the page;
-                    owned */
+    void *small; /* the picture from wu_shrink_picture, by the step for the number of items on the
+                    page; owned */
 } wu_thumbnail;
 
 /* Frees the array and its pictures; thumbnails may be NULL. */

@@ -94,7 +94,7 @@ static char *base_name(const char *path, bool is_folder)
     size_t begin = end;
     while (begin > 0 && !os_is_separator(path[begin - 1]))
         begin--;
-    return tc_text_of(path + begin, (is_folder ? end : extension_of(path, begin, end)) - begin);
+    return tc_strndup(path + begin, (is_folder ? end : extension_of(path, begin, end)) - begin);
 }
 
 static char *join_path(const char *folder, const char *name)
@@ -107,8 +107,8 @@ static char *join_path(const char *folder, const char *name)
     return path;
 }
 
-/* Makes the name of an item from that of its file: characters that wu_name_ok refuses become '_',
- * and a name that is too long is cut. Returns true if the two names are equal. */
+/* Makes the name of an item from that of its file: characters that wu_is_item_name refuses become
+ * '_', and a name that is too long is cut. Returns true if the two names are equal. */
 static bool clean_name(const char *base, char name[WU_MAX_NAME + 1])
 {
     size_t n = 0;
@@ -179,7 +179,7 @@ static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_er
                            : item->raw_name != NULL ? strdup(item->raw_name)
                                                     : base_name(item->path, item->is_folder);
         if (base != NULL)
-            tc_compose(base);
+            tc_compose_accents(base);
         const bool usable = base != NULL && clean_name(base, name) &&
                             json_object_get(taken, fold_case(name).text) == NULL;
         const bool named = item->name != NULL, wanted = usable || others;
@@ -190,11 +190,12 @@ static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_er
         if (no_memory || (wanted && item->name == NULL))
             return tc_no_memory(err, "an item's name");
         if (!named && others && ++changed <= SOME_NAMES)
-            wu_note("%s: is called %s in the tables", item->path, item->name);
+            wu_print_note("%s: is called %s in the tables", item->path, item->name);
     }
     if (changed > SOME_NAMES)
-        wu_note("%zu more items have other names than their files; texcell-wu show lists both",
-                changed - SOME_NAMES);
+        wu_print_note(
+            "%zu more items have other names than their files; texcell-wu show lists both",
+            changed - SOME_NAMES);
     return TC_OK;
 }
 
@@ -216,7 +217,7 @@ static tc_status read_names(wu_sources *all, tc_err *err)
     size_t n = 0;
     FILE *const file = fopen(all->names, "rb");
     if (file == NULL)
-        return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", all->names,
+        return tc_fail(err, tc_open_error_status(errno), "%s: cannot be opened: %s", all->names,
                        strerror(errno));
     tc_status status = TC_OK;
     for (; status == TC_OK && fgets(line, sizeof line, file) != NULL; n++) {
@@ -239,8 +240,8 @@ static tc_status read_names(wu_sources *all, tc_err *err)
 }
 
 /* Returns the path without empty parts, without ".", and without each ".." and the folder before
- * it. Separators become '/', and tc_plain replaces characters that cannot be printed. Owned by the
- * caller; NULL if there is no memory. */
+ * it. Separators become '/', and tc_make_printable replaces characters that cannot be printed.
+ * Owned by the caller; NULL if there is no memory. */
 static char *plain_path(const char *path)
 {
     char *const out = malloc(strlen(path) + 1);
@@ -265,13 +266,13 @@ static char *plain_path(const char *path)
     if (out == NULL)
         return NULL;
     out[n - (n > 0 && out[n - 1] == '/')] = '\0';
-    return tc_plain(out);
+    return tc_make_printable(out);
 }
 
-char *wu_plain_full_path(const char *path, bool follow)
+char *wu_recorded_path(const char *path, bool follow)
 {
-    char *const from = follow ? os_full_path(path) : NULL;
-    char *const working = from == NULL && !os_is_separator(path[0]) ? os_full_path(".") : NULL;
+    char *const from = follow ? os_absolute_path(path) : NULL;
+    char *const working = from == NULL && !os_is_separator(path[0]) ? os_absolute_path(".") : NULL;
     char *const all = from != NULL      ? strdup(from)
                       : working != NULL ? join_path(working, path)
                                         : strdup(path);
@@ -299,7 +300,7 @@ static tc_status name_sources(wu_sources *all, tc_err *err)
     for (size_t i = 0; i < all->n; i++) {
         const char *const given = all->items[i].path;
         char *const path = all->items[i].source =
-            full ? wu_plain_full_path(given, false /* links are kept */) : plain_path(given);
+            full ? wu_recorded_path(given, false /* links are kept */) : plain_path(given);
         const char *const first = all->items[0].source, *const slash = path == NULL
                                                                            ? NULL
                                                                            : strrchr(path, '/');
@@ -318,7 +319,8 @@ static tc_status name_sources(wu_sources *all, tc_err *err)
         const size_t n = strlen(path),
                      from = n - common > WU_MAX_SOURCE ? n - WU_MAX_SOURCE : common;
         memmove(path, path + from, n - from + 1);
-        tc_plain(path); /* a path that is too long may have been cut within a UTF-8 character */
+        tc_make_printable(
+            path); /* a path that is too long may have been cut within a UTF-8 character */
     }
     return TC_OK;
 }
@@ -332,14 +334,14 @@ static void free_files(char **files, size_t n)
     free(files);
 }
 
-static void free_pages(wu_pages *pages)
+static void free_pages(wu_page_files *pages)
 {
     free_files(pages->files, pages->n_files);
-    *pages = (wu_pages){ 0 };
+    *pages = (wu_page_files){ 0 };
 }
 
 /* Appends a path, which the list owns afterwards; on failure the path is freed. */
-static tc_status add_file(wu_pages *pages, char *path, tc_err *err)
+static tc_status add_file(wu_page_files *pages, char *path, tc_err *err)
 {
     /* The capacity is doubled whenever n is a power of two. */
     const size_t n = pages->n_files;
@@ -358,14 +360,14 @@ static tc_status add_file(wu_pages *pages, char *path, tc_err *err)
     return TC_OK;
 }
 
-wu_pages *wu_pages_of(wu_source *item, wu_kind kind)
+wu_page_files *wu_page_files_of(wu_source *item, wu_kind kind)
 {
     return kind == WU_KIND_IMAGE  ? &item->pages
            : kind == WU_KIND_MASK ? &item->mask
                                   : &item->labels;
 }
 
-tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err)
+tc_status wu_page_files_add(wu_page_files *pages, const char *path, tc_err *err)
 {
     return add_file(pages, strdup(path), err);
 }
@@ -379,7 +381,7 @@ static int is_folder(const char *path)
 
 /* The paths of the entries of a folder, except hidden ones, each list in natural order. */
 typedef struct listing {
-    wu_pages pictures, folders, others;
+    wu_page_files pictures, folders, others;
 } listing;
 
 static void free_listing(listing *in)
@@ -404,7 +406,7 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
     if (name[0] == '.')
         return 0;
     char *const path = join_path(l->folder, name);
-    wu_pages *list = &l->out->others;
+    wu_page_files *list = &l->out->others;
     if (is_picture_name(name))
         list = &l->out->pictures;
     else if (may_be_folder && path != NULL &&
@@ -435,8 +437,8 @@ static json_t *read_lines(FILE *file)
  * and was named on the command line (`named`). */
 static tc_status leave_out_exported(const char *folder, bool named, listing *in, tc_err *err)
 {
-    wu_pages *const all = &in->pictures;
-    wu_pages kept = { 0 }, exported = { 0 };
+    wu_page_files *const all = &in->pictures;
+    wu_page_files kept = { 0 }, exported = { 0 };
     char *const path = join_path(folder, WU_EXPORT_LIST);
     FILE *const list = path == NULL ? NULL : fopen(path, "rb");
     tc_status status = path == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
@@ -448,14 +450,14 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
     if (names == NULL)
         return tc_no_memory(err, "a list of files");
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
-        const bool ours = json_object_get(names, os_last_part(all->files[i])) != NULL;
+        const bool ours = json_object_get(names, os_base_name(all->files[i])) != NULL;
         status = add_file(ours ? &exported : &kept, strdup(all->files[i]), err);
     }
     json_decref(names);
     if (status == TC_OK && (kept.n_files > 0 || !named)) {
         for (size_t i = 0; i < exported.n_files && status == TC_OK; i++)
             status = add_file(&in->others, strdup(exported.files[i]), err);
-        const wu_pages before = *all;
+        const wu_page_files before = *all;
         *all = kept;
         kept = before;
     }
@@ -505,8 +507,8 @@ static size_t masked_length(const char *base, bool drawn)
  */
 static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *out, tc_err *err)
 {
-    wu_pages *const all = &in->pictures;
-    wu_pages kept = { 0 }, masks = { 0 };
+    wu_page_files *const all = &in->pictures;
+    wu_page_files kept = { 0 }, masks = { 0 };
     json_t *const bases = json_object(); /* names of files need not be UTF-8 */
     tc_status status = bases == NULL ? tc_no_memory(err, "a list of files") : TC_OK;
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
@@ -525,10 +527,10 @@ static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *ou
         free(base);
     }
     if (status == TC_OK && masks.n_files > 0) {
-        const wu_pages before = *all;
-        wu_note("%s: left out: %zu files named like masks or label pictures of others, "
-                "such as %s; named by themselves, they are taken",
-                folder, masks.n_files, os_last_part(masks.files[0]));
+        const wu_page_files before = *all;
+        wu_print_note("%s: left out: %zu files named like masks or label pictures of others, "
+                      "such as %s; named by themselves, they are taken",
+                      folder, masks.n_files, os_base_name(masks.files[0]));
         if (out->masks_in == NULL)
             out->masks_in = strdup(folder);
         *all = kept;
@@ -545,25 +547,26 @@ static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *ou
 static tc_status leave_out_mask_folders(listing *in, tc_err *err)
 {
     static const char *const images[] = { "im", "pic", "photo", "raw" };
-    wu_pages *const all = &in->folders;
-    wu_pages kept = { 0 };
+    wu_page_files *const all = &in->folders;
+    wu_page_files kept = { 0 };
     bool next_to = in->pictures.n_files > 0;
     tc_status status = TC_OK;
     for (size_t i = 0; i < all->n_files; i++)
         for (size_t k = 0; k < sizeof images / sizeof images[0]; k++)
             next_to = next_to ||
-                      strncasecmp(os_last_part(all->files[i]), images[k], strlen(images[k])) == 0;
+                      strncasecmp(os_base_name(all->files[i]), images[k], strlen(images[k])) == 0;
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
-        const char *const name = os_last_part(all->files[i]);
+        const char *const name = os_base_name(all->files[i]);
         const size_t part = masked_length(name, true /* drawn */);
         bool mask = next_to && mask_word_length(name, strlen(name), true, true /* whole */) > 0;
         for (size_t k = 0; k < all->n_files && part > 0; k++)
-            mask = mask || (strncmp(os_last_part(all->files[k]), name, part) == 0 &&
-                            os_last_part(all->files[k])[part] == '\0');
+            mask = mask || (strncmp(os_base_name(all->files[k]), name, part) == 0 &&
+                            os_base_name(all->files[k])[part] == '\0');
         if (mask)
-            wu_note("%s: left out: its name is that of masks or label pictures of others; named by "
-                    "itself, it is taken",
-                    all->files[i]);
+            wu_print_note(
+                "%s: left out: its name is that of masks or label pictures of others; named by "
+                "itself, it is taken",
+                all->files[i]);
         else
             status = add_file(&kept, strdup(all->files[i]), err);
     }
@@ -578,10 +581,10 @@ static tc_status list_entries(const char *folder, listing *out, tc_err *err)
     lister l = { .folder = folder, .out = out, .err = err, .status = TC_OK };
     *out = (listing){ .pictures = { 0 } };
     if (os_list(folder, list_entry, &l) < 0)
-        return tc_fail(err, tc_open_fault(errno), "%s: cannot be opened: %s", folder,
+        return tc_fail(err, tc_open_error_status(errno), "%s: cannot be opened: %s", folder,
                        strerror(errno));
     return_if_error(l.status);
-    wu_pages *const lists[] = { &out->pictures, &out->folders, &out->others };
+    wu_page_files *const lists[] = { &out->pictures, &out->folders, &out->others };
     for (size_t i = 0; i < 3; i++)
         if (lists[i]->n_files > 0)
             qsort(lists[i]->files, lists[i]->n_files, sizeof *lists[i]->files, compare_names);
@@ -599,7 +602,7 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
         const char *const path =
             i < n_folders ? in->folders.files[i] : in->others.files[i - n_folders];
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%.80s%s", i > 0 ? ", " : "",
-                               os_last_part(path), i < n_folders ? "/" : "");
+                               os_base_name(path), i < n_folders ? "/" : "");
         named++;
     }
     if (n > 0 && named < n)
@@ -608,9 +611,9 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
     for (size_t i = 0; !links && i < in->others.n_files; i++)
         links = os_kind_of(in->others.files[i]) == OS_FOLDER;
     if (n > 0)
-        wu_note_of(folder, "left out: %s%s%s", text,
-                   n_folders > 0 ? " (--recursive takes the pictures in folders)" : "",
-                   links ? " (links to folders are not followed: name them)" : "");
+        wu_print_note_of_file(folder, "left out: %s%s%s", text,
+                              n_folders > 0 ? " (--recursive takes the pictures in folders)" : "",
+                              links ? " (links to folders are not followed: name them)" : "");
 }
 
 /* --- the order of slices --------------------------------------------------------------------- */
@@ -653,7 +656,7 @@ typedef struct slice {
 
 static slice read_slice(char *path, bool is_signed)
 {
-    slice s = { .path = path, .name = os_last_part(path) };
+    slice s = { .path = path, .name = os_base_name(path) };
     double unit = 0; /* 10 to the power of the number of decimals; 0 before the decimal point */
     s.length = extension_of(s.name, 0, strlen(s.name));
     s.follows_z = find_number(s.name, s.length, is_signed, &s.at, &s.n);
@@ -669,7 +672,7 @@ static slice read_slice(char *path, bool is_signed)
 
 /* Whether a '-' between a z and its number is a minus sign. It is one if some names have a '-'
  * there and others do not. */
-static bool are_signed(const wu_pages *pictures)
+static bool are_signed(const wu_page_files *pictures)
 {
     bool signed_too = false, without = false;
     for (size_t i = 0; i < pictures->n_files; i++) {
@@ -708,16 +711,16 @@ static void note_missing(const char *folder, const slice *slices, size_t n)
         missing += round(steps) > 1 ? round(steps) - 1 : 0;
     }
     if (n > 2 && missing > FEW)
-        wu_note_of(folder, "slices are missing, by the files' names: %s and %.0f more", text,
-                   missing - FEW);
+        wu_print_note_of_file(folder, "slices are missing, by the files' names: %s and %.0f more",
+                              text, missing - FEW);
     else if (n > 2 && missing > 0)
-        wu_note_of(folder, "%s missing, by the files' names: %s",
-                   missing > 1 ? "slices are" : "a slice is", text);
+        wu_print_note_of_file(folder, "%s missing, by the files' names: %s",
+                              missing > 1 ? "slices are" : "a slice is", text);
 }
 
 /* Sorts the slices by their numbers, if their names differ only in the number. noted: the folder
  * that a note about missing numbers names, or NULL if no note is to be printed. */
-static tc_status order_slices(wu_pages *pictures, const char *noted, tc_err *err)
+static tc_status order_slices(wu_page_files *pictures, const char *noted, tc_err *err)
 {
     const size_t n = pictures->n_files;
     const bool is_signed = are_signed(pictures);
@@ -744,7 +747,7 @@ static tc_status order_slices(wu_pages *pictures, const char *noted, tc_err *err
 
 /* Sets pages->files to the pictures in a folder, sorted as slices. TC_BAD_INPUT: the folder has no
  * pictures. */
-static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
+static tc_status list_folder(const char *folder, wu_page_files *pages, tc_err *err)
 {
     TC_AUTO(free_listing) listing in;
     return_if_error(list_entries(folder, &in, err));
@@ -753,7 +756,7 @@ static tc_status list_folder(const char *folder, wu_pages *pages, tc_err *err)
                        folder);
     pages->files = in.pictures.files;
     pages->n_files = in.pictures.n_files;
-    in.pictures = (wu_pages){ 0 };
+    in.pictures = (wu_page_files){ 0 };
     return order_slices(pages, NULL, err);
 }
 
@@ -780,7 +783,8 @@ static tc_status add_parts(json_t *parts, const wu_picture *picture, tc_err *err
 /* Reads the headers of all files, checks that together the files can be one item, and sets
  * pages->info and pages->about. slices: each file must have a single page. exact: JPEG files are
  * refused, as their values are not exact. parts: as for add_parts. */
-static tc_status inspect_files(wu_pages *pages, bool slices, bool exact, json_t *parts, tc_err *err)
+static tc_status inspect_files(wu_page_files *pages, bool slices, bool exact, json_t *parts,
+                               tc_err *err)
 {
     pages->want.alone = slices; /* an OME-TIFF that is a slice stands for itself */
     for (size_t i = 0; i < pages->n_files; i++) {
@@ -871,11 +875,11 @@ typedef struct finder {
  * given, *repeated is always false. */
 static tc_status check_repeated(finder *f, const char *path, bool *repeated, tc_err *err)
 {
-    TC_AUTOFREE char *const full = os_full_path(path);
+    TC_AUTOFREE char *const full = os_absolute_path(path);
     const char *const key = full == NULL ? path : full;
     *repeated = f->out->names == NULL && json_object_get(f->found_paths, key) != NULL;
     if (*repeated && f->n_repeated++ == 0)
-        wu_note("%s: is given more than once, and taken once", path);
+        wu_print_note("%s: is given more than once, and taken once", path);
     return json_object_set_new_nocheck(f->found_paths, key, json_true()) == 0
                ? TC_OK
                : tc_no_memory(err, "a list of files");
@@ -1007,7 +1011,7 @@ static char *named_folder(const char *path)
     char *base = base_name(path, A_FOLDER);
     const bool dots = base != NULL && (strcmp(base, ".") == 0 || strcmp(base, "..") == 0);
     free(base);
-    return dots ? os_full_path(path) : strdup(path);
+    return dots ? os_absolute_path(path) : strdup(path);
 }
 
 /* Appends a new item for a folder of slices. key: as for add_item. */
@@ -1025,7 +1029,7 @@ static tc_status add_stack_item(finder *f, const char *folder, char *key, wu_sou
 }
 
 /* Adds a new item whose slices are the pictures; the list `pictures` is empty afterwards. */
-static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *pictures,
+static tc_status add_stack(finder *f, const char *folder, char *key, wu_page_files *pictures,
                            tc_err *err)
 {
     wu_source *item = NULL;
@@ -1033,7 +1037,7 @@ static tc_status add_stack(finder *f, const char *folder, char *key, wu_pages *p
     return_if_error(order_slices(pictures, folder, err));
     item->pages.files = pictures->files;
     item->pages.n_files = pictures->n_files;
-    *pictures = (wu_pages){ 0 };
+    *pictures = (wu_page_files){ 0 };
     return inspect_item(f->out, item, true, NULL, err);
 }
 
@@ -1048,8 +1052,8 @@ static char *make_key(const char *input, const char *path, bool folder)
         from++;
     if (from >= n)
         return base_name(path, folder);
-    return tc_text_of(path + from,
-                      (folder ? n : extension_of(path, (size_t)(os_last_part(path) - path), n)) -
+    return tc_strndup(path + from,
+                      (folder ? n : extension_of(path, (size_t)(os_base_name(path) - path), n)) -
                           from);
 }
 
@@ -1087,7 +1091,7 @@ static void name_series(char *series)
 
 /* Sorts the pictures of a folder into series. Returns an object that maps the name of each series
  * to the list of its pictures' indices. Owned by the caller; NULL if there is no memory. */
-static json_t *sort_series(const wu_pages *pictures)
+static json_t *sort_series(const wu_page_files *pictures)
 {
     json_t *const all = json_object();
     const bool is_signed = are_signed(pictures);
@@ -1120,9 +1124,9 @@ static bool are_several_stacks(json_t *all)
 /* Adds one series of a folder as an item. name: the name of the series; list: the indices of its
  * pictures. */
 static tc_status add_series(finder *f, const char *input, const char *folder, const char *name,
-                            const json_t *list, wu_pages *pictures, tc_err *err)
+                            const json_t *list, wu_page_files *pictures, tc_err *err)
 {
-    wu_pages slices = { 0 };
+    wu_page_files slices = { 0 };
     wu_source *item = NULL;
     const json_t *index;
     size_t i;
@@ -1130,14 +1134,14 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
     tc_status status = path == NULL || called == NULL ? tc_no_memory(err, folder) : TC_OK;
     json_array_foreach(list, i, index)
         if (status == TC_OK)
-            status = wu_pages_add(&slices, pictures->files[json_integer_value(index)], err);
+            status = wu_page_files_add(&slices, pictures->files[json_integer_value(index)], err);
     if (status == TC_OK)
         status = order_slices(&slices, path, err);
     if (status == TC_OK) {
         name_series(called);
         char *const key = make_key(input, path, A_FOLDER);
         if (key != NULL)
-            snprintf(key + (os_last_part(key) - key), strlen(os_last_part(key)) + 1, "%s", called);
+            snprintf(key + (os_base_name(key) - key), strlen(os_base_name(key)) + 1, "%s", called);
         status = add_item(f, path, key, A_FOLDER, &item, err);
     }
     if (status == TC_OK) {
@@ -1155,16 +1159,16 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
 
 /* Adds the pictures of a folder as one stack or, if there are several series, as one stack for each
  * series. */
-static tc_status add_stacks(finder *f, const char *input, const char *folder, wu_pages *pictures,
-                            tc_err *err)
+static tc_status add_stacks(finder *f, const char *input, const char *folder,
+                            wu_page_files *pictures, tc_err *err)
 {
     json_t *const all = sort_series(pictures), *list;
     const char *name;
     tc_status status = all == NULL ? tc_no_memory(err, folder) : TC_OK;
     const bool several = status == TC_OK && are_several_stacks(all);
     if (several) {
-        wu_note("%s: the pictures are of %zu stacks, recognised by their names", folder,
-                json_object_size(all));
+        wu_print_note("%s: the pictures are of %zu stacks, recognised by their names", folder,
+                      json_object_size(all));
         json_object_foreach(all, name, list)
             if (status == TC_OK)
                 status = add_series(f, input, folder, name, list, pictures, err);
@@ -1230,7 +1234,7 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
 typedef struct mask_folder {
     const char *path;
     wu_kind kind;
-    wu_pages files; /* the pictures in the folder; n_files may be 0 */
+    wu_page_files files; /* the pictures in the folder; n_files may be 0 */
     json_t *by_key; /* maps base names to lists of indices into `files`: "X" to the indices of X.png
                        and X_mask.png */
 } mask_folder;
@@ -1294,7 +1298,7 @@ static const char *look_up(const mask_folder *masks, const wu_source *item, cons
  * names a file of the folder, if possible one whose name begins with the item's base. */
 static tc_status refuse_missing(const mask_folder *masks, const wu_source *item, tc_err *err)
 {
-    const char *const word = kind_word(masks->kind), *const base = os_last_part(item->base),
+    const char *const word = kind_word(masks->kind), *const base = os_base_name(item->base),
                       *const end = masks->kind == WU_KIND_LABELS ? "_labels" : "_mask";
     const size_t n = masks->files.n_files;
     char rename[160] = "";
@@ -1310,7 +1314,7 @@ static tc_status refuse_missing(const mask_folder *masks, const wu_source *item,
                    "%s: no %s for %s: a picture%s called %s or %s%s was looked for%s%s%s%s",
                    masks->path, word, item->name, item->is_stack ? " or folder" : "", item->base,
                    item->base, end, n == 0 ? "" : ", but there is ",
-                   n == 0 ? "" : os_last_part(masks->files.files[like < n ? like : 0]),
+                   n == 0 ? "" : os_base_name(masks->files.files[like < n ? like : 0]),
                    n > 1 && like == n ? ", ..." : "", rename);
 }
 
@@ -1319,7 +1323,7 @@ static tc_status refuse_missing(const mask_folder *masks, const wu_source *item,
 static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_item, bool *slices,
                            tc_err *err)
 {
-    wu_pages *const pages = wu_pages_of(item, masks->kind);
+    wu_page_files *const pages = wu_page_files_of(item, masks->kind);
     TC_AUTOFREE char *sub = join_path(masks->path, item->base);
     if (sub == NULL)
         return tc_no_memory(err, masks->path);
@@ -1330,10 +1334,10 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
     if (other != NULL)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: two %ss for %s: %s and %s; leave one of them in the folder",
-                       masks->path, kind_word(masks->kind), item->name, os_last_part(found),
-                       os_last_part(other));
+                       masks->path, kind_word(masks->kind), item->name, os_base_name(found),
+                       os_base_name(other));
     if (found != NULL)
-        return wu_pages_add(pages, found, err);
+        return wu_page_files_add(pages, found, err);
     *slices = item->is_stack && only_item;
     return *slices ? list_folder(masks->path, pages, err) : refuse_missing(masks, item, err);
 }
@@ -1341,7 +1345,7 @@ static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_
 /* Checks that the headers of the item's mask or labels agree with those of its pictures. */
 static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_err *err)
 {
-    wu_pages *const pages = wu_pages_of(item, kind);
+    wu_page_files *const pages = wu_page_files_of(item, kind);
     pages->want.kind = kind;
     return_if_error(inspect_files(pages, slices, true, NULL, err));
     const wu_picture_info *a = &pages->info, *b = &item->pages.info;
@@ -1386,7 +1390,7 @@ tc_status wu_sources_add_matching(wu_sources *all, const char *mask, wu_kind kin
                            kind_word(kind), all->n, kind_word(kind));
         if (all->items[0].fault != NULL)
             return TC_OK;
-        tc_status status = wu_pages_add(wu_pages_of(&all->items[0], kind), mask, err);
+        tc_status status = wu_page_files_add(wu_page_files_of(&all->items[0], kind), mask, err);
         if (status == TC_OK)
             status = check_matching(&all->items[0], kind, false, err);
         return wu_source_keep_fault(&all->items[0], status, err);
@@ -1426,10 +1430,11 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
     for (size_t i = 0; i < n_inputs && status == TC_OK; i++)
         status = add_input(&f, inputs[i], err);
     if (f.n_parts > 0)
-        wu_note("%zu files are parts of other files' pictures, and so no pictures of their own",
-                f.n_parts);
+        wu_print_note(
+            "%zu files are parts of other files' pictures, and so no pictures of their own",
+            f.n_parts);
     if (f.n_repeated > 1)
-        wu_note("%zu more are given more than once", f.n_repeated - 1);
+        wu_print_note("%zu more are given more than once", f.n_repeated - 1);
     json_decref(f.parts);
     json_decref(f.found_paths);
     return_if_error(status);
@@ -1460,7 +1465,7 @@ void wu_sources_free(wu_sources *sources)
     *sources = (wu_sources){ 0 };
 }
 
-void wu_sources_leave_out(wu_sources *sources)
+void wu_sources_drop_faulty(wu_sources *sources)
 {
     size_t n = 0;
     for (size_t i = 0; i < sources->n; i++) {

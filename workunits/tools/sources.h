@@ -14,18 +14,18 @@
 
 /* The files with the pages of an item, of its mask or its labels: one file with all of them, or one
  * file per page. Also used as a plain list of paths. */
-typedef struct wu_pages {
+typedef struct wu_page_files {
     size_t n_files;
     char **files;           /* paths, z ascending; owned */
     wu_picture_info info;   /* of all files together: nz counts all pages, channels is the greatest
                                number of any page */
     wu_picture_about about; /* metadata of the first file */
     wu_picture_want want;   /* how the files are read */
-} wu_pages;
+} wu_page_files;
 
 /* An item of the work unit to be written. Its strings are owned. */
 typedef struct wu_source {
-    char *name;     /* the item's name: unique, wu_name_ok */
+    char *name;     /* the item's name: unique, wu_is_item_name */
     char *raw_name; /* the text that `name` is made from; NULL: the name of the file or folder */
     char *path;     /* path of the picture, or of the folder with the slices */
     char *source;   /* the path that the work unit records: `path`, beginning with the name of the
@@ -35,11 +35,11 @@ typedef struct wu_source {
     bool is_stack, is_folder; /* is_folder: `path` is a folder, and each slice is a file in it */
     double um[3]; /* size of a voxel (z, y, x) in micrometres. um[2] is 0 if the size is not known,
                      um[0] is 0 if the item is not a stack */
-    wu_pages pages;
-    wu_pages mask;           /* n_files 0: the item has no mask */
+    wu_page_files pages;
+    wu_page_files mask;      /* n_files 0: the item has no mask */
     const wu_colour *colour; /* how colours are converted to grey (not owned); NULL: they are not */
     an_survey survey;        /* the survey of the item's pixels, set once they were read */
-    wu_pages labels;         /* n_files 0: the item has no labels */
+    wu_page_files labels;    /* n_files 0: the item has no labels */
     long labels_array;       /* index of the array with the labels if labels.files[0] is a result;
                                 -1: labels are pictures */
     uint32_t n_objects, largest_label;
@@ -51,9 +51,9 @@ typedef struct wu_source {
 /* The items found. max_pixels, want and names must be set before wu_sources_find is called. */
 typedef struct wu_sources {
     size_t n;
-    size_t n_left_out; /* number of items with a fault, which wu_sources_leave_out moved to items[n]
-                          and following */
-    wu_source *items;  /* owned */
+    size_t n_left_out;    /* number of items with a fault, which wu_sources_drop_faulty moved to
+                             items[n]    and following */
+    wu_source *items;     /* owned */
     uint64_t max_pixels;  /* an item whose header declares more pixels gets a fault. 0: only the
                              limit of work units applies */
     wu_picture_want want; /* how pictures are read */
@@ -79,19 +79,19 @@ void wu_sources_free(wu_sources *sources);
 tc_status wu_sources_add_matching(wu_sources *all, const char *path, wu_kind kind, bool recursive,
                                   tc_err *err);
 /* The item's pages, mask or labels, depending on kind. */
-wu_pages *wu_pages_of(wu_source *item, wu_kind kind);
+wu_page_files *wu_page_files_of(wu_source *item, wu_kind kind);
 /* Appends a copy of the path to pages->files. */
-tc_status wu_pages_add(wu_pages *pages, const char *path, tc_err *err);
+tc_status wu_page_files_add(wu_page_files *pages, const char *path, tc_err *err);
 /* If status is TC_BAD_INPUT: makes the message in err the item's fault, and returns TC_OK. Else
  * returns status. */
 tc_status wu_source_keep_fault(wu_source *item, tc_status status, tc_err *err);
 /* The absolute path in the form in which sources are recorded (separator '/', no "." and ".."), so
  * that it ends with the item's source. follow: symbolic links are resolved. Owned by the caller;
  * NULL if there is no memory. */
-char *wu_plain_full_path(const char *path, bool follow);
+char *wu_recorded_path(const char *path, bool follow);
 /* Moves the items that have a fault to the end of the list, and adds their number to n_left_out
  * instead of n. */
-void wu_sources_leave_out(wu_sources *sources);
+void wu_sources_drop_faulty(wu_sources *sources);
 
 /* Compares names by the values of the numbers in them: "a2" is less than "a10". Returns <0, 0 or >0
  * as strcmp does, and 0 only for equal strings. */

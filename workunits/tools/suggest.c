@@ -192,8 +192,8 @@ tc_status wu_suggest_print(const an_suggestion *s, const char *otherwise, tc_err
 {
     const char *key;
     json_t *value;
-    wu_note("a look at the pictures suggests%s",
-            json_object_size(s->parameters) == 0 ? " nothing that was not given" : otherwise);
+    wu_print_note("a look at the pictures suggests%s",
+                  json_object_size(s->parameters) == 0 ? " nothing that was not given" : otherwise);
     json_object_foreach(s->parameters, key, value) {
         char *const text = wu_param_text(key, value);
         if (text == NULL)
@@ -202,7 +202,7 @@ tc_status wu_suggest_print(const an_suggestion *s, const char *otherwise, tc_err
         free(text);
     }
     if (s->doubt[0] != '\0')
-        wu_note("%s", s->doubt);
+        wu_print_note("%s", s->doubt);
     return TC_OK;
 }
 
@@ -263,43 +263,43 @@ static void put_curve(wu_page *page, const an_curve *c)
     const double first = c->x[0], last = c->x[c->n - 1], wide = last > first ? last - first : 1;
     for (size_t i = 0; i < c->n; i++)
         most = c->y[i] > most ? c->y[i] : most;
-    wu_page_put(page, "<figure class=curve><figcaption>");
+    wu_page_printf(page, "<figure class=curve><figcaption>");
     wu_page_text(page, c->title);
-    wu_page_put(page,
-                "</figcaption><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=none role=img "
-                "aria-label=curve>",
-                WIDTH, HEIGHT);
+    wu_page_printf(page,
+                   "</figcaption><svg viewBox=\"0 0 %d %d\" preserveAspectRatio=none role=img "
+                   "aria-label=curve>",
+                   WIDTH, HEIGHT);
     if (!c->bars)
-        wu_page_put(page, "<path class=line d=\"M");
+        wu_page_printf(page, "<path class=line d=\"M");
     for (size_t i = 0; i < c->n; i++) {
         const double x = (c->x[i] - first) / wide * WIDTH,
                      y = most > 0 ? c->y[i] / most * (HEIGHT - 4) : 0,
                      bar = (double)WIDTH / (double)c->n;
         if (c->bars)
-            wu_page_put(page, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>",
-                        (double)i * bar, HEIGHT - y, bar * 0.9, y);
+            wu_page_printf(page, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/>",
+                           (double)i * bar, HEIGHT - y, bar * 0.9, y);
         else
-            wu_page_put(page, "%s%.1f %.1f", i > 0 ? "L" : "", x, HEIGHT - y);
+            wu_page_printf(page, "%s%.1f %.1f", i > 0 ? "L" : "", x, HEIGHT - y);
     }
     if (!c->bars)
-        wu_page_put(page, "\"/>");
-    wu_page_put(page,
-                "<path class=mark d=\"M%.1f 0v%d\"/></svg><div "
-                "class=ends><span>%.4g</span><span>%s</span><span>%.4g</span></div></figure>\n",
-                (c->mark - first) / wide * WIDTH, HEIGHT, first, c->x_name, last);
+        wu_page_printf(page, "\"/>");
+    wu_page_printf(page,
+                   "<path class=mark d=\"M%.1f 0v%d\"/></svg><div "
+                   "class=ends><span>%.4g</span><span>%s</span><span>%.4g</span></div></figure>\n",
+                   (c->mark - first) / wide * WIDTH, HEIGHT, first, c->x_name, last);
 }
 
 tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)
 {
     const char *key;
     json_t *value;
-    wu_page_put(page, "<section class=suggested>\n<h2>Suggested by the pictures</h2>\n<p>");
+    wu_page_printf(page, "<section class=suggested>\n<h2>Suggested by the pictures</h2>\n<p>");
     wu_page_text(page, s->why);
     if (s->doubt[0] != '\0') {
-        wu_page_put(page, "</p>\n<p><strong>Warning:</strong> ");
+        wu_page_printf(page, "</p>\n<p><strong>Warning:</strong> ");
         wu_page_text(page, s->doubt);
     }
-    wu_page_put(
+    wu_page_printf(
         page, "</p>\n<p class=note>Look at what was found above; --sweep tries "
               "values around these. What was given on the command line is not changed.</p>\n<pre>");
     json_object_foreach(s->parameters, key, value) {
@@ -307,12 +307,12 @@ tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)
         if (text == NULL)
             return tc_no_memory(err, page->path);
         wu_page_text(page, text);
-        wu_page_put(page, "\n");
+        wu_page_printf(page, "\n");
         free(text);
     }
-    wu_page_put(page, "</pre>\n<div class=curves>\n");
+    wu_page_printf(page, "</pre>\n<div class=curves>\n");
     for (size_t i = 0; i < s->n_curves; i++)
         put_curve(page, &s->curves[i]);
-    wu_page_put(page, "</div>\n</section>\n");
+    wu_page_printf(page, "</div>\n</section>\n");
     return TC_OK;
 }

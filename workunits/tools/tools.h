@@ -32,15 +32,16 @@ extern const char wu_parameters_help[];
 
 /* Prints "texcell-wu: note: ..." to stderr. */
 TC_FORMAT(1, 2)
-void wu_note(const char *format, ...);
+void wu_print_note(const char *format, ...);
 /* Prints "texcell-wu: note: FILE: ..." about one file among many. If many notes differ only in
- * their numbers, only the first few are printed; wu_notes_end prints how many more there were. */
+ * their numbers, only the first few are printed; wu_print_note_counts prints how many more there
+ * were. */
 TC_FORMAT(2, 3)
-void wu_note_of(const char *path, const char *format, ...);
-void wu_notes_end(void);
+void wu_print_note_of_file(const char *path, const char *format, ...);
+void wu_print_note_counts(void);
 /* For loops over many files: shows "WHAT: 12 of 300" in the last line of a terminal, updated at
  * most ten times a second. Clears that line when done is n. */
-void wu_progress(const char *what, size_t done, size_t n);
+void wu_show_progress(const char *what, size_t done, size_t n);
 
 /* Input and output of wu_pack_folder. Fields marked "out" are set by it. */
 typedef struct wu_pack_into {
@@ -55,9 +56,10 @@ typedef struct wu_pack_into {
     const char *within; /* name of a folder in the folder that -o names, to pack into; NULL: the
                            work unit is packed into the folder that -o names */
     const char *folder; /* out: the folder that -o names; it exists after success */
-    char *place;      /* out: the folder of the work unit: folder, or folder/within; to be freed */
-    char *unit;       /* out: path of the work unit; to be freed */
-    char colour[160]; /* out: which channel or stain is analysed, in words, or "" */
+    char *
+        output_folder; /* out: the folder of the work unit: folder, or folder/within; to be freed */
+    char *unit;        /* out: path of the work unit; to be freed */
+    char colour[160];  /* out: which channel or stain is analysed, in words, or "" */
     struct an_suggestion *suggestion; /* NULL: parameters are not chosen from the pictures. Else
                                          out: the suggestion, to be freed by an_suggestion_free,
                                          also after a failure */

@@ -243,7 +243,7 @@ static void encode_strip(void *user, unsigned thread, size_t part)
     encoded_strip *const e = &w->encoded[part];
     (void)thread;
     e->n = 0;
-    if (s->copy != NULL && wu_png_is_small(&s->png, s->pixels, s->n_copy)) {
+    if (s->copy != NULL && wu_png_is_incompressible(&s->png, s->pixels, s->n_copy)) {
         e->status =
             keep_bytes(e, s->copy, s->n_copy) == 0 ? TC_OK : tc_no_memory(&e->err, w->unit->shown);
         return;
@@ -254,8 +254,8 @@ static void encode_strip(void *user, unsigned thread, size_t part)
     else if (page->status != TC_OK)
         e->status = tc_fail(&e->err, page->status, "%s", page->err.message);
     else
-        e->status = wu_png_write_by(page->effort, keep_bytes, e, w->unit->shown, &s->png, s->pixels,
-                                    &e->err);
+        e->status = wu_png_write_with_effort(page->effort, keep_bytes, e, w->unit->shown, &s->png,
+                                             s->pixels, &e->err);
     if (e->status == TC_IO) /* keep_bytes has failed */
         e->status = tc_no_memory(&e->err, w->unit->shown);
 }
@@ -271,13 +271,13 @@ static tc_status write_encoded(unit_writer *w, const strip *s, const encoded_str
 
 /* Writes a strip as PNM. Swaps the bytes of samples of 16 bits in place, since the pixels are not
  * used afterwards. */
-static tc_status write_plain(unit_writer *w, const strip *s)
+static tc_status write_pnm(unit_writer *w, const strip *s)
 {
-    char head[WU_PLAIN_HEAD];
-    const size_t begin = wu_plain_head(&s->png, head),
+    char head[WU_PNM_HEADER_MAX];
+    const size_t begin = wu_format_pnm_header(&s->png, head),
                  n = (size_t)s->png.width * s->png.height * s->png.channels * (s->png.bits / 8);
     if (s->png.bits == 16)
-        wu_plain_swap(s->pixels, n);
+        wu_swap_pnm_bytes(s->pixels, n);
     return_if_error(wu_zip_begin(w->zip, s->name, false, begin + n, w->err));
     return_if_error(wu_zip_write(w->zip, head, begin, w->err));
     return_if_error(wu_zip_write(w->zip, s->pixels, n, w->err));
@@ -298,7 +298,7 @@ static tc_status write_batch(unit_writer *w)
 {
     tc_status status = TC_OK;
     for (size_t i = 0; w->unit->stored && status == TC_OK && i < w->n_strips; i++)
-        status = write_plain(w, &w->strips[i]);
+        status = write_pnm(w, &w->strips[i]);
     if (!w->unit->stored && status == TC_OK)
         an_pool_run(w->pool, choose_effort, w, w->n_pages);
     for (w->at = 0; !w->unit->stored && status == TC_OK && w->at < w->n_strips;) {
@@ -367,8 +367,8 @@ static tc_status keep_thumbnail(const unit_writer *w, const wu_source *item,
         return TC_OK;
     wu_thumbnail *const thumbnails = &w->unit->thumbnails[i];
     thumbnails->channels = info->channels;
-    return wu_shrink(info, wu_shrink_step(info, w->unit->n_thumbnails), page, w->unit->shown,
-                     &thumbnails->small, err);
+    return wu_shrink_picture(info, wu_shrink_step(info, w->unit->n_thumbnails), page,
+                             w->unit->shown, &thumbnails->small, err);
 }
 
 /* Reads the next page, keeps its scaled-down picture, and converts it to grey if the unit is grey.
@@ -394,7 +394,7 @@ static wu_page_reader reader_of(const unit_writer *w, wu_source *item, wu_kind k
                              .kind = kind,
                              .survey = w->unit->check != NULL,
                              .defer_grey = w->unit->grey && kind == WU_KIND_IMAGE,
-                             .as_it_is =
+                             .wants_encoded =
                                  !w->unit->stored && rows_of_member(item) == item->pages.info.ny };
 }
 
@@ -505,9 +505,9 @@ static tc_status write_labels(unit_writer *w, wu_source *item)
             *buffer = (wu_page_buffer){ item->kept_labels, n * sizeof(uint32_t) };
             item->kept_labels = NULL;
         } else {
-            status = wu_page_room(buffer, n * sizeof(uint32_t), item->name, w->err);
+            status = wu_page_buffer_reserve(buffer, n * sizeof(uint32_t), item->name, w->err);
             if (status == TC_OK)
-                status = wu_labels_next(&reader, buffer->data, w->err);
+                status = wu_labels_read_slice(&reader, buffer->data, w->err);
         }
         if (status != TC_OK)
             break;
@@ -558,11 +558,11 @@ static tc_status write_members(unit_writer *w)
 {
     tc_status status = write_job(w);
     for (size_t i = 0, n; i < w->unit->n && status == TC_OK; i += n) {
-        wu_progress("files compressed", i, w->unit->n);
+        wu_show_progress("files compressed", i, w->unit->n);
         n = count_ahead(w, i);
         status = n > 1 ? write_ahead(w, i, n) : write_item(w, i);
     }
-    wu_progress("files compressed", 1, 1);
+    wu_show_progress("files compressed", 1, 1);
     return status == TC_OK ? write_batch(w) : status;
 }
 

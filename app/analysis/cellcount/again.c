@@ -104,7 +104,7 @@ static tc_status compute_tile(const an_work *work, uint32_t threshold, const til
     }
     return_if_error(status);
     return_if_error(an_cellcount.plan(&params, &item, &part.plan, err));
-    return an_compute(&an_cellcount, &part, 0, 0, out, err);
+    return an_compute_item(&an_cellcount, &part, 0, 0, out, err);
 }
 
 /* A row of the table of regions, in coordinates of the whole picture. */

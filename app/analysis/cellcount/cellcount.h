@@ -5,9 +5,9 @@
  * The state (cc_state) is the head, the number of regions, the threshold, a plane of int32
  * [ny][nx], and a table of the regions. When all is done, the plane holds the label of every pixel,
  * 0 for background. Only an item with a split (the separation of touching cells) can be resumed,
- * from the beginning of phase CC_KEPT. The plane then holds what the split needs: squared distances
- * to the background, or heights computed from grey values (CC_HEIGHTS). Any other interrupted item
- * begins anew; that takes seconds for the largest picture.
+ * from the beginning of phase CC_RESUME. The plane then holds what the split needs: squared
+ * distances to the background, or heights computed from grey values (CC_HEIGHTS). Any other
+ * interrupted item begins anew; that takes seconds for the largest picture.
  */
 #ifndef AN_CELLCOUNT_H
 #define AN_CELLCOUNT_H
@@ -45,7 +45,7 @@ typedef struct cc_params {
     int32_t window;         /* CC_LOCAL: side of the square of the local mean, in pixels; odd */
     int32_t offset;         /* CC_LOCAL: difference, in grey values, between the local mean and the
                                threshold */
-    int32_t window_auto;    /* 1: cc_resolve finds the window in the item's pixels */
+    int32_t window_auto;    /* 1: cc_resolve_params finds the window in the item's pixels */
     int32_t offset_percent; /* CC_LOCAL: offset as a percentage of the picture's contrast; 0: the
                                offset is `offset` */
     double smooth;          /* sigma of the Gaussian filter in pixels; 0: no filter */
@@ -56,7 +56,7 @@ typedef struct cc_params {
                        */
     int32_t polarity; /* CC_DARK, CC_BRIGHT or CC_AUTO */
     bool bright;      /* pixels of cells have values >= threshold; else < threshold. With CC_AUTO
-                         cc_resolve sets it */
+                         cc_resolve_params sets it */
     bool eight_connected; /* connectivity 8; else 4 */
     bool fill_holes;
     bool exclude_border;
@@ -84,7 +84,7 @@ typedef enum cc_phase {
     CC_SMOOTH,     /* Gaussian filter */
     CC_EXTREME,    /* opening: minimum (dark cells: maximum) within the disc around each pixel */
     CC_GROUND,     /* removes the background */
-    CC_LOCALLY,    /* local threshold: subtracts the mean of the window around each pixel */
+    CC_LOCAL_MEAN, /* local threshold: subtracts the mean of the window around each pixel */
     CC_HISTOGRAM,  /* makes the histogram of the prepared grey values, if the threshold is found in
                       it */
     CC_MASK,       /* threshold: a bit for each pixel, 1 for cells */
@@ -124,7 +124,7 @@ typedef enum cc_phase {
 
 /* The phase that a saved state of a split continues with. An item that is interrupted earlier, or
  * after CC_CLEAR has overwritten the plane, begins anew. */
-#define CC_KEPT CC_ASCEND
+#define CC_RESUME CC_ASCEND
 
 /* Measurements of a region; sums over its pixels are exact. */
 typedef struct cc_region {
@@ -186,7 +186,7 @@ tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsig
 tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err);
 /* Does the same as cc_resolve_polarity, and sets `window` from the item's pixels if window_auto is
  * set. */
-tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err);
+tc_status cc_resolve_params(const an_work *work, cc_params *out, tc_err *err);
 /* Finds the radius of the window of a local threshold, in pixels: *radius is about the diameter of
  * the cells that a local threshold with this radius finds, and at most the diameter of the cells
  * that Otsu's threshold finds; sets *smaller to whether it is less than the latter. p->bright must
@@ -206,7 +206,7 @@ int64_t cc_full_area(int64_t half);
 /* The diameter of a disc of this area. */
 double cc_diameter(int64_t area);
 /* The middle of the range of grey values of `bits` bits. */
-static inline uint32_t cc_middle(unsigned bits)
+static inline uint32_t cc_middle_grey(unsigned bits)
 {
     return (uint32_t)1 << (bits - 1);
 }
@@ -217,7 +217,7 @@ static inline uint32_t cc_middle(unsigned bits)
 tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
                          uint32_t margin, uint64_t *random, tc_err *err);
 
-/* prepare.c: prepares grey values for the threshold, in the steps CC_SMOOTH to CC_LOCALLY, each
+/* prepare.c: prepares grey values for the threshold, in the steps CC_SMOOTH to CC_LOCAL_MEAN, each
  * from one plane to another. cc_prepare_all does all of it on the calling thread. To divide the
  * work, call cc_prepare_begin; then for each step that applies (cc_has_step) cc_prepare_step, after
  * which cc_preparing (cpu.h) processes all pieces of all rows; then cc_prepare_end, which also
@@ -232,7 +232,7 @@ typedef struct cc_prepare {
     cc_phase step;            /* the step that is running */
 } cc_prepare;
 /* Whether any step applies. */
-bool cc_prepares(const cc_params *p);
+bool cc_has_preparation(const cc_params *p);
 /* Whether this step applies. */
 bool cc_has_step(const cc_params *p, cc_phase step);
 /* Bytes of scratch memory that a thread needs. */
@@ -260,8 +260,8 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state, w
  * `size` bytes, and returns true. */
 bool cc_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size);
-/* Implements an_analysis.expect: declares the arrays that an item's result has. */
-tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+/* Implements an_analysis.declare_arrays: declares the arrays that an item's result has. */
+tc_status cc_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 /* check.c */
 tc_status cc_check_result(const void *params, const wu_item *item, const wu_output *out,
                           tc_err *err);
@@ -306,7 +306,7 @@ void cc_measure_run(const cc_row *row, uint32_t a, uint32_t b, int32_t label);
  * allocated. */
 tc_status cc_measure_end(cc_measure *m, tc_err *err);
 /* Frees the memory that cc_measure_begin allocated, if cc_measure_end is not called. */
-void cc_measure_drop(cc_measure *m);
+void cc_measure_free(cc_measure *m);
 
 /* output.c: sets *regions to the table of regions of a final state, by label: the state's table or,
  * if the regions do not fit in it, a new one. Sets *owned to the new table, which the caller frees,
@@ -320,16 +320,18 @@ bool cc_separate_by_intensity(const void *params, uint32_t maximum, uint32_t sad
 
 /* plan.c */
 /* Whether the parameters contain a filter, which may remove regions from the result. */
-bool cc_filters(const cc_params *p);
+bool cc_has_filters(const cc_params *p);
 /* Whether the filters need a region's box or contrast, besides its area and contact with the
  * border. */
 bool cc_needs_boxes(const cc_params *p);
 /* Whether a region passes all filters but min_contrast. height, width: the sides of its box, in
  * pixels; border: whether it touches the picture's border. */
-bool cc_kept(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width);
+bool cc_passes_without_contrast(const cc_params *p, int64_t area, bool border, int64_t height,
+                                int64_t width);
 /* Whether a region passes all filters, min_contrast included, no matter what contrast it has;
- * arguments as for cc_kept. */
-bool cc_kept_anyway(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width);
+ * arguments as for cc_passes_without_contrast. */
+bool cc_passes_at_any_contrast(const cc_params *p, int64_t area, bool border, int64_t height,
+                               int64_t width);
 
 extern const an_backend cc_cpu;
 
@@ -346,7 +348,7 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
 wu_pixels *cc_host_prepared(void *worker);
 /* The mask after CC_FILL: [ny][lab_stride(nx)]. */
 const uint64_t *cc_host_bits(const void *worker);
-/* The item's parameters after cc_resolve. */
+/* The item's parameters after cc_resolve_params. */
 const cc_params *cc_host_params(const void *worker);
 /* Returns the plane [ny][nx] into which the caller writes, for each pixel, the index of another
  * pixel that the device computed: if CC_PARTS comes next, the root of its component within its

@@ -89,7 +89,7 @@ static const char *mean_fault(const cc_params *p, const wu_item *item, int64_t t
     /* The mean is that of the original grey values, but the threshold applies to the prepared ones.
      * So they can be compared only if nothing is prepared, and no hole was filled. */
     outside = p->bright ? r->mean<(double)threshold : r->mean>(double)(threshold - 1);
-    if (!p->fill_holes && !cc_prepares(p) && outside)
+    if (!p->fill_holes && !cc_has_preparation(p) && outside)
         return "region_mean: on the wrong side of the threshold";
     return NULL;
 }
@@ -106,7 +106,7 @@ static const char *row_fault(const cc_params *p, const wu_item *item, int64_t th
     fault = bbox_fault(p, item, r);
     if (fault != NULL)
         return fault;
-    if (!cc_kept(p, r->area, false, r->y1 - r->y0, r->x1 - r->x0))
+    if (!cc_passes_without_contrast(p, r->area, false, r->y1 - r->y0, r->x1 - r->x0))
         return "region_bbox: not within min_fill and max_aspect";
     if (!centroid_fits(r->cy, r->area, r->y0, r->y1) ||
         !centroid_fits(r->cx, r->area, r->x0, r->x1))

@@ -6,7 +6,7 @@
 
 /* Returns a word with a bit for each of n pixels (1 <= n <= 64), set if the pixel belongs to a
  * cell. below: a bit for each pixel, set if its grey value is below the threshold. */
-TC_INLINE tc_u64 cc_cells(tc_u64 below, tc_u32 n, int bright)
+TC_INLINE tc_u64 cc_cell_bits(tc_u64 below, tc_u32 n, int bright)
 {
     return (bright ? ~below : below) & ~(tc_u64)0 >> (64 - n);
 }
@@ -22,7 +22,7 @@ TC_INLINE int cc_at_border(tc_u32 x0, tc_u32 y0, tc_u32 x1, tc_u32 y1, tc_u32 nx
 /* Returns grey value v with the background, which has the value `ground` at this pixel, replaced by
  * `level`: level + v - ground, or with `ratio` level * v / ground, rounded; in both cases clamped
  * to 0 to `most`. */
-TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 level, int ratio, tc_u32 most)
+TC_INLINE tc_u32 cc_remove_background(tc_u32 v, tc_u32 ground, tc_u32 level, int ratio, tc_u32 most)
 {
     if (ratio) {
         const tc_u64 q = ((tc_u64)v * level + ground / 2) / (ground > 0 ? ground : 1);
@@ -35,7 +35,7 @@ TC_INLINE tc_u32 cc_levelled(tc_u32 v, tc_u32 ground, tc_u32 level, int ratio, t
 /* Fits a line to n consecutive values by least squares. Returns n times the difference, rounded,
  * between the line's value at distance u / 2 from the middle of the values and their mean. moment:
  * the sum of each value times twice its distance from the middle. */
-TC_INLINE tc_i64 cc_rise(tc_i64 moment, tc_i64 u, tc_i64 n)
+TC_INLINE tc_i64 cc_line_rise(tc_i64 moment, tc_i64 u, tc_i64 n)
 {
     const tc_i64 denominator = n > 1 ? n * n - 1 : 1, rise = 3 * u * moment + denominator / 2;
 
@@ -45,7 +45,7 @@ TC_INLINE tc_i64 cc_rise(tc_i64 moment, tc_i64 u, tc_i64 n)
 /* Returns the background at a pixel: sum / n, rounded, clamped to 0 to `most`. sum: the sum of the
  * n values around the pixel, or n times the value of fitted lines, which may be below 0 or above
  * `most`. */
-TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
+TC_INLINE tc_u32 cc_background_at(tc_i64 sum, tc_i64 n, tc_u32 most)
 {
     const tc_i64 mean = (sum + n / 2) / n;
 
@@ -60,7 +60,7 @@ TC_INLINE tc_u32 cc_ground(tc_i64 sum, tc_i64 n, tc_u32 most)
  * grid alone causes smaller differences, and by about a twentieth (in squares: a tenth), as rough
  * outlines of large cells cause smaller differences, too.
  *     sqrt(maximum) - sqrt(saddle) >= 3/4  <=>  16 (maximum - saddle) - 9 >= 24 sqrt(saddle) */
-TC_INLINE int cc_apart(tc_u32 maximum, tc_u32 saddle)
+TC_INLINE int cc_is_separate_maximum(tc_u32 maximum, tc_u32 saddle)
 {
     const tc_u64 rise = (tc_u64)maximum - saddle;
 

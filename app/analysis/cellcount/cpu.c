@@ -13,7 +13,7 @@ static const cc_work *const phases[CC_PHASES] = {
     [CC_SMOOTH] = &cc_preparing,
     [CC_EXTREME] = &cc_preparing,
     [CC_GROUND] = &cc_preparing,
-    [CC_LOCALLY] = &cc_preparing,
+    [CC_LOCAL_MEAN] = &cc_preparing,
     [CC_HISTOGRAM] = &cc_histogram,
     [CC_MASK] = &cc_mask,
     [CC_HOLES] = &cc_holes,
@@ -49,7 +49,7 @@ static const cc_work *const phases[CC_PHASES] = {
 static bool separate_by_distance(const void *rule, uint32_t maximum, uint32_t saddle)
 {
     (void)rule;
-    return cc_apart(maximum, saddle);
+    return cc_is_separate_maximum(maximum, saddle);
 }
 
 bool cc_separate_by_intensity(const void *rule, uint32_t maximum, uint32_t saddle)
@@ -68,7 +68,7 @@ static size_t phase_parts(const cc_worker *w, cc_phase phase)
     case CC_SMOOTH:
     case CC_EXTREME:
     case CC_GROUND:
-    case CC_LOCALLY:
+    case CC_LOCAL_MEAN:
         return cc_has_step(p, phase)
                    ? w->bands * cc_prepare_pieces(p, phase, w->nx, cc_band_rows(w->nx))
                    : 0;
@@ -121,8 +121,8 @@ static tc_status next_phase(cc_worker *w, cc_state *state, tc_err *err)
         w->done = 0;
     } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
     /* With min_contrast no item can be resumed here: the state lacks the prepared grey values. */
-    if (w->phase == CC_KEPT && w->params->split && !w->params->min_contrast)
-        head->chunks_done = (uint64_t)CC_KEPT * w->bands;
+    if (w->phase == CC_RESUME && w->params->split && !w->params->min_contrast)
+        head->chunks_done = (uint64_t)CC_RESUME * w->bands;
     else if (w->phase == CC_CLEAR)
         head->chunks_done = 0; /* this phase overwrites the heights in the plane */
     if (w->phase == CC_PHASES) {
@@ -216,8 +216,8 @@ static void cpu_close(void **worker)
     free(w->end);
     free(w->first);
     free(w->areas);
-    free(w->sieve);
-    cc_measure_drop(&w->measure);
+    free(w->filter_values);
+    cc_measure_free(&w->measure);
     cc_prepare_end(&w->prepare);
     free(w);
 }
@@ -238,7 +238,8 @@ static bool make_scratch(cc_worker *w)
         s->edges = malloc(((size_t)w->nx + 2) * sizeof *s->edges);
         s->row = malloc(((size_t)w->nx + CC_PAD) * sizeof *s->row);
         s->label = malloc(lab_scratch_bytes(&w->picture));
-        s->prepare = malloc(cc_prepares(w->params) ? cc_prepare_scratch(w->params, w->nx) : 1);
+        s->prepare =
+            malloc(cc_has_preparation(w->params) ? cc_prepare_scratch(w->params, w->nx) : 1);
         s->distance = malloc(w->params->split == CC_DISTANCE ? edt_scratch_bytes(&w->edt) : 1);
         s->histogram = calloc(grey_values, sizeof *s->histogram);
         if (s->edges == NULL || s->row == NULL || s->label == NULL || s->distance == NULL ||
@@ -255,10 +256,10 @@ static bool make_planes(cc_worker *w)
     const bool needs_no_labels = w->work->result_only && !w->params->labels && !w->params->split;
     const size_t n = (size_t)w->nx * w->ny;
 
-    w->picture.bits = os_zeroed(w->picture.stride * w->ny * sizeof *w->picture.bits);
-    /* calloc, not os_zeroed: each band writes only some of its ids, and the large pages that
-     * os_zeroed asks for would take memory for all. */
-    w->picture.ids = calloc(lab_ids(w->nx, w->ny), sizeof *w->picture.ids);
+    w->picture.bits = os_alloc_zeroed(w->picture.stride * w->ny * sizeof *w->picture.bits);
+    /* calloc, not os_alloc_zeroed: each band writes only some of its ids, and the large pages that
+     * os_alloc_zeroed asks for would take memory for all. */
+    w->picture.ids = calloc(lab_max_ids(w->nx, w->ny), sizeof *w->picture.ids);
     if (!needs_no_labels)
         w->picture.room = w->nx;
     else
@@ -266,8 +267,8 @@ static bool make_planes(cc_worker *w)
     w->end = calloc(w->bands, sizeof *w->end);
     w->first = calloc((size_t)w->bands + 1, sizeof *w->first);
     if (w->params->split) {
-        w->bytes = os_zeroed(w->params->split == CC_DISTANCE ? n : 1);
-        w->up = os_zeroed(n * sizeof *w->up);
+        w->bytes = os_alloc_zeroed(w->params->split == CC_DISTANCE ? n : 1);
+        w->up = os_alloc_zeroed(n * sizeof *w->up);
     }
     w->edt.mask = w->bytes;
     return w->picture.bits != NULL && w->picture.ids != NULL &&
@@ -275,12 +276,12 @@ static bool make_planes(cc_worker *w)
            (!w->params->split || (w->bytes != NULL && w->up != NULL));
 }
 
-/* Resumes an item at the phase CC_KEPT. The mask is not in the state; it is made anew from the
+/* Resumes an item at the phase CC_RESUME. The mask is not in the state; it is made anew from the
  * pixels whose heights are not 0. heights: the state's plane. */
 static tc_status resume_split(cc_worker *w, const int32_t *heights, tc_err *err)
 {
     for (uint32_t y = 0; y < w->ny; y++) {
-        const tc_status status = tc_ask(w->work->poll, err);
+        const tc_status status = tc_call_poll(w->work->poll, err);
         uint64_t *const words = w->picture.bits + y * w->picture.stride;
 
         if (status != TC_OK)
@@ -290,7 +291,7 @@ static tc_status resume_split(cc_worker *w, const int32_t *heights, tc_err *err)
             if (heights[(size_t)y * w->nx + x] != 0)
                 words[x / 64] |= (uint64_t)1 << x % 64;
     }
-    w->phase = CC_KEPT;
+    w->phase = CC_RESUME;
     return TC_OK;
 }
 
@@ -305,7 +306,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
         return tc_no_memory(err, "cellcount");
     w->work = work;
     w->params = &w->resolved;
-    status = cc_resolve(work, &w->resolved, err);
+    status = cc_resolve_params(work, &w->resolved, err);
     w->nx = work->item->nx;
     w->ny = work->item->ny;
     w->bands = cc_bands(w->nx, w->ny);
@@ -313,7 +314,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
     w->picture = (lab_picture){ .nx = w->nx,
                                 .ny = w->ny,
                                 .stride = lab_stride(w->nx),
-                                .room = lab_room(w->nx),
+                                .room = lab_max_runs(w->nx),
                                 .eight_connected = w->params->eight_connected };
     w->edt = (edt_job){ .nx = w->nx, .ny = w->ny, .nz = 1, .sides = EDT_INSIDE };
     w->map =
@@ -326,7 +327,7 @@ static tc_status cpu_open(const an_work *work, const void *state_at, void **work
         status = an_pool_create(work->threads, &w->pool, err);
     if (status == TC_OK && (!make_planes(w) || !make_scratch(w)))
         status = tc_no_memory(err, "cellcount");
-    if (status == TC_OK && state->head.chunks_done == (uint64_t)CC_KEPT * w->bands)
+    if (status == TC_OK && state->head.chunks_done == (uint64_t)CC_RESUME * w->bands)
         status = resume_split(w, state->plane, err);
     else if (status == TC_OK)
         status = cc_prepare_begin(&w->prepare, w->params, work->pixels, err);
@@ -368,7 +369,7 @@ int32_t *cc_host_roots(void *worker)
     cc_worker *const w = worker;
 
     if (w->up == NULL)
-        w->up = os_zeroed((size_t)w->nx * w->ny * sizeof *w->up);
+        w->up = os_alloc_zeroed((size_t)w->nx * w->ny * sizeof *w->up);
     return w->up;
 }
 
@@ -381,7 +382,7 @@ tc_status cc_host_resume(void *worker, cc_phase next, uint32_t threshold, uint32
     w->threshold = threshold;
     for (uint32_t y = 0; y < w->ny; y++) {
         uint64_t *const words = w->picture.bits + y * w->picture.stride;
-        return_if_error(tc_ask(w->work->poll, err));
+        return_if_error(tc_call_poll(w->work->poll, err));
         memset(words, 0, w->picture.stride * sizeof *words);
         for (uint32_t x = 0; x < w->nx; x++)
             words[x / 64] |= (uint64_t)(w->up[(size_t)y * w->nx + x] >= 0) << x % 64;

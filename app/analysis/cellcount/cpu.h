@@ -20,7 +20,7 @@ enum { CC_PAD = 8 };
 
 /* Scratch memory of a thread. */
 typedef struct cc_scratch {
-    uint32_t *edges;         /* [nx + 2]: the runs of a row, as lab_runs writes them */
+    uint32_t *edges;         /* [nx + 2]: the runs of a row, as lab_find_row_runs writes them */
     int32_t *row;            /* [nx + CC_PAD]: labels of a row */
     unsigned char *label;    /* [lab_scratch_bytes] */
     unsigned char *distance; /* [edt_scratch_bytes] */
@@ -31,16 +31,16 @@ typedef struct cc_scratch {
 } cc_scratch;
 
 /* A region's grey values and box, for filters that need more than its area (cc_needs_boxes). */
-typedef struct cc_sieve {
+typedef struct cc_filter_values {
     uint64_t sum; /* sum of the prepared grey values, if min_contrast is set */
     /* The box, half-open. In this struct y0 is ny minus the first row and x0 is nx minus the first
      * column, so that all members only grow, and zeros are an empty box. */
     uint32_t y0, x0, y1, x1;
-} cc_sieve;
+} cc_filter_values;
 
 typedef struct cc_worker {
     const an_work *work;
-    cc_params resolved;      /* the item's parameters after cc_resolve */
+    cc_params resolved;      /* the item's parameters after cc_resolve_params */
     const cc_params *params; /* &resolved */
     uint32_t nx, ny, bands;
     an_pool *pool;
@@ -64,7 +64,7 @@ typedef struct cc_worker {
      * (label.c) if the component touches the border; then its label, or 0 if a filter removes it.
      * NULL if there are no filters. */
     uint32_t *areas;
-    cc_sieve *sieve;    /* [components]; NULL if the filters need only the areas */
+    cc_filter_values *filter_values; /* [components]; NULL if the filters need only the areas */
     uint64_t regions;   /* number of components; from the end of CC_AREAS on, of those that pass the
                            filters */
     cc_region *table;   /* the state's table of regions */
@@ -110,7 +110,7 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
 uint64_t cc_thread_bytes(const cc_params *p, const wu_item *item);
 tc_status cc_memory(const an_work *work, an_plan *plan, tc_err *err);
 
-/* prepare.c: the phases CC_SMOOTH to CC_LOCALLY */
+/* prepare.c: the phases CC_SMOOTH to CC_LOCAL_MEAN */
 extern const cc_work cc_preparing;
 /* mask.c: from grey values to the mask */
 extern const cc_work cc_histogram, cc_mask, cc_holes, cc_hole_seams, cc_fill;

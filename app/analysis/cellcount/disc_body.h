@@ -87,7 +87,8 @@ static void DISC_NAME(process_tile)(const cc_prepare *p, const disc_tile *t, con
     const cc_params *const params = p->params;
     const uint32_t greatest = greatest_pixel(t->in);
     /* The grey value that the background becomes. */
-    const uint32_t level = params->bright ? params->ratio ? cc_middle(t->in->bits) : 0 : greatest;
+    const uint32_t level =
+        params->bright ? params->ratio ? cc_middle_grey(t->in->bits) : 0 : greatest;
     const size_t n = (size_t)(t->at.x1 - t->at.x0);
 
     for (int64_t y = t->at.y0 - t->radius; y < t->at.y1 + t->radius; y++)
@@ -104,8 +105,8 @@ static void DISC_NAME(process_tile)(const cc_prepare *p, const disc_tile *t, con
             for (size_t k = 0; k < BLOCK; k++)
                 most[k] ^= (DISC_VALUE)t->flip;
             for (size_t k = 0; values != NULL && k < m; k++)
-                most[k] =
-                    (DISC_VALUE)cc_levelled(values[k], most[k], level, params->ratio, greatest);
+                most[k] = (DISC_VALUE)cc_remove_background(values[k], most[k], level, params->ratio,
+                                                           greatest);
             memcpy(out, most, m * sizeof *out);
         }
 }

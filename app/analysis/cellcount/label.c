@@ -20,7 +20,7 @@ static void label_band(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    w->end[band] = lab_band(&w->picture, y0, y1, s->label);
+    w->end[band] = lab_label_band(&w->picture, y0, y1, s->label);
 }
 
 static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
@@ -28,7 +28,7 @@ static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    lab_seam(&w->picture, y0, s->label);
+    lab_join_seam(&w->picture, y0, s->label);
 }
 
 /* --- from ids to labels ---------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
  *     for (segment s = first_segment(...); s.a < s.b; next_segment(w, &s))
  */
 typedef struct segment {
-    const uint32_t *edges; /* the runs of the row (lab_runs) */
+    const uint32_t *edges; /* the runs of the row (lab_find_row_runs) */
     size_t runs, k;        /* number of runs, and the run that contains the segment */
     size_t base;           /* index of the row's first pixel */
     const int32_t *start;  /* [runs]: ids of the row's runs */
@@ -65,7 +65,7 @@ static inline void end_segment(const cc_worker *w, segment *s)
 static inline segment first_segment(const cc_worker *w, uint32_t y, uint32_t *edges)
 {
     segment s = { .edges = edges,
-                  .runs = lab_runs(&w->picture, y, edges),
+                  .runs = lab_find_row_runs(&w->picture, y, edges),
                   .base = (size_t)y * w->nx,
                   .start = w->picture.starts + y * w->picture.room };
 
@@ -98,7 +98,7 @@ static void parts_band(cc_worker *w, size_t band, cc_scratch *s)
     int32_t id;
 
     cc_band_range(w, band, &y0, &y1);
-    id = (int32_t)lab_ids(w->nx, y0);
+    id = (int32_t)lab_max_ids(w->nx, y0);
     for (uint32_t y = y0; y < y1; y++)
         for (segment g = first_segment(w, y, s->edges); g.a < g.b; next_segment(w, &g)) {
             const int32_t node = (int32_t)(g.base + g.a);
@@ -146,7 +146,7 @@ static void count_band(cc_worker *w, size_t band, cc_scratch *s)
 
     (void)s;
     cc_band_range(w, band, &y0, &y1);
-    for (int32_t id = (int32_t)lab_ids(w->nx, y0); id < w->end[band]; id++) {
+    for (int32_t id = (int32_t)lab_max_ids(w->nx, y0); id < w->end[band]; id++) {
         const int32_t root = uf_find_shared(w->picture.ids, id);
 
         uf_store(&w->picture.ids[id], ~root);
@@ -162,12 +162,12 @@ static tc_status end_count(cc_worker *w, tc_err *err)
     for (uint32_t i = 0; i < w->bands; i++)
         w->first[i + 1] += w->first[i];
     w->regions = (uint64_t)w->first[w->bands];
-    if (!cc_filters(w->params))
+    if (!cc_has_filters(w->params))
         return TC_OK;
-    w->areas = os_zeroed(((size_t)w->regions + 1) * sizeof *w->areas);
+    w->areas = os_alloc_zeroed(((size_t)w->regions + 1) * sizeof *w->areas);
     if (cc_needs_boxes(w->params))
-        w->sieve = os_zeroed(((size_t)w->regions + 1) * sizeof *w->sieve);
-    return w->areas == NULL || (cc_needs_boxes(w->params) && w->sieve == NULL)
+        w->filter_values = os_alloc_zeroed(((size_t)w->regions + 1) * sizeof *w->filter_values);
+    return w->areas == NULL || (cc_needs_boxes(w->params) && w->filter_values == NULL)
                ? tc_no_memory(err, "the cells")
                : TC_OK;
 }
@@ -182,7 +182,7 @@ static void number_band(cc_worker *w, size_t band, cc_scratch *s)
 
     (void)s;
     cc_band_range(w, band, &y0, &y1);
-    for (int32_t id = (int32_t)lab_ids(w->nx, y0); id < w->end[band]; id++)
+    for (int32_t id = (int32_t)lab_max_ids(w->nx, y0); id < w->end[band]; id++)
         if (ids[id] == ~id)
             ids[id] = ++label;
 }
@@ -208,7 +208,8 @@ static void atomic_max(uint32_t *at, uint32_t value)
 }
 
 /* Adds pixels [a, b) of row y to a component's box and, for min_contrast, to its sum. */
-static void add_to_sieve(const cc_worker *w, cc_sieve *s, uint32_t y, uint32_t a, uint32_t b)
+static void add_filter_values(const cc_worker *w, cc_filter_values *s, uint32_t y, uint32_t a,
+                              uint32_t b)
 {
     const wu_pixels *const px = w->prepare.current;
     uint64_t sum = 0;
@@ -219,7 +220,7 @@ static void add_to_sieve(const cc_worker *w, cc_sieve *s, uint32_t y, uint32_t a
     atomic_max(&s->x1, b);
     for (size_t i = (size_t)y * w->nx + a; w->params->min_contrast && i < (size_t)y * w->nx + b;
          i++)
-        sum += wu_grey(px, i);
+        sum += wu_grey_value(px, i);
     __atomic_fetch_add(&s->sum, sum, __ATOMIC_RELAXED);
 }
 
@@ -235,8 +236,8 @@ static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
             __atomic_fetch_add(area, g.b - g.a, __ATOMIC_RELAXED);
             if (cc_at_border(g.a, y, g.b, y + 1, w->nx, w->ny))
                 __atomic_fetch_or(area, BORDER, __ATOMIC_RELAXED);
-            if (w->sieve != NULL)
-                add_to_sieve(w, &w->sieve[area - w->areas], y, g.a, g.b);
+            if (w->filter_values != NULL)
+                add_filter_values(w, &w->filter_values[area - w->areas], y, g.a, g.b);
         }
 }
 
@@ -244,7 +245,7 @@ static void areas_band(cc_worker *w, size_t band, cc_scratch *s)
  * between grey value and threshold, with a positive sign on the cells' side of the threshold. */
 static __int128 scaled_contrast(const cc_worker *w, size_t i)
 {
-    const __int128 sum = w->sieve[i].sum,
+    const __int128 sum = w->filter_values[i].sum,
                    threshold_sum = (__int128)w->threshold * (w->areas[i] & ~BORDER);
 
     return w->params->bright ? sum - threshold_sum : threshold_sum - sum;
@@ -265,7 +266,7 @@ static tc_status remove_faint(cc_worker *w, tc_err *err)
                 contrast += scaled_contrast(w, i);
                 pixels += w->areas[i] & ~BORDER;
             }
-        return_if_error(tc_ask(w->work->poll, err));
+        return_if_error(tc_call_poll(w->work->poll, err));
     }
     /* pixels < 2^31, contrasts < 2^47, percent <= 1000: the products are below 2^89. */
     for (size_t i = 0, end; i < n;) {
@@ -276,7 +277,7 @@ static tc_status remove_faint(cc_worker *w, tc_err *err)
                                    w->params->percent * contrast * (__int128)area)
                 w->areas[i] = 0;
         }
-        return_if_error(tc_ask(w->work->poll, err));
+        return_if_error(tc_call_poll(w->work->poll, err));
     }
     return TC_OK;
 }
@@ -284,12 +285,14 @@ static tc_status remove_faint(cc_worker *w, tc_err *err)
 /* Whether component i passes all filters but min_contrast. */
 static bool passes_filters(const cc_worker *w, size_t i)
 {
-    const cc_sieve unbounded = { .y1 = 1, .x1 = 1 }, *const s = w->sieve != NULL ? &w->sieve[i]
-                                                                                 : &unbounded;
+    const cc_filter_values unbounded = { .y1 = 1, .x1 = 1 }, *const s = w->filter_values != NULL
+                                                                            ? &w->filter_values[i]
+                                                                            : &unbounded;
 
-    return cc_kept(w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0,
-                   (int64_t)s->y1 + s->y0 - (w->sieve != NULL ? w->ny : 0),
-                   (int64_t)s->x1 + s->x0 - (w->sieve != NULL ? w->nx : 0));
+    return cc_passes_without_contrast(
+        w->params, w->areas[i] & ~BORDER, (w->areas[i] & BORDER) != 0,
+        (int64_t)s->y1 + s->y0 - (w->filter_values != NULL ? w->ny : 0),
+        (int64_t)s->x1 + s->x0 - (w->filter_values != NULL ? w->nx : 0));
 }
 
 /* Considers the components that pass the filters: sets *area to the least area A such that those of
@@ -306,7 +309,7 @@ static tc_status area_quantile(const cc_worker *w, uint64_t parts, int64_t *area
         const int64_t most = first ? INT32_MAX : (lo + hi) / 2;
         uint64_t sum = 0;
 
-        for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
+        for (size_t i = 0, end; status == TC_OK && i < n; status = tc_call_poll(w->work->poll, err))
             for (end = tc_block_end(i, n); i < end; i++)
                 if ((w->areas[i] & ~BORDER) <= most && passes_filters(w, i))
                     sum += w->areas[i] & ~BORDER;
@@ -348,7 +351,7 @@ static tc_status end_areas(cc_worker *w, tc_err *err)
     if (status == TC_OK && w->params->min_contrast)
         status = remove_faint(w, err);
 
-    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_ask(w->work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < n; status = tc_call_poll(w->work->poll, err))
         for (end = tc_block_end(i, n); i < end; i++) {
             w->areas[i] = passes_filters(w, i) ? label + 1 : 0;
             label += w->areas[i] != 0;
@@ -365,7 +368,7 @@ static void renumber_band(cc_worker *w, size_t band, cc_scratch *s)
 
     (void)s;
     cc_band_range(w, band, &y0, &y1);
-    for (int32_t id = (int32_t)lab_ids(w->nx, y0); id < w->end[band]; id++)
+    for (int32_t id = (int32_t)lab_max_ids(w->nx, y0); id < w->end[band]; id++)
         if (ids[id] >= 0)
             ids[id] = (int32_t)w->areas[ids[id] - 1];
 }

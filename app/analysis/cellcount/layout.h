@@ -11,10 +11,10 @@
 #define CC_NODES (CC_TILE / 2)
 /* Pixels of a column that a work-item computes in kernels that process columns (distance transform,
  * sums of rows). */
-#define CC_STRETCH 128
+#define CC_COLUMN_PIXELS 128
 /* Words of the mask that a work-item processes when the roots of components are counted and
  * numbered. */
-#define CC_PER_ITEM 4
+#define CC_WORDS_PER_ITEM 4
 /* Rows that a work-item processes when labels are written. */
 #define CC_PAINT_ROWS 4
 /* The greatest radius, in pixels, of a background's disc or square and of a window. */

@@ -13,8 +13,8 @@ static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    an_histogram_inside(px, w->work->pixels->mask, (size_t)y0 * w->nx, (size_t)y1 * w->nx,
-                        s->histogram);
+    an_histogram_add_masked(px, w->work->pixels->mask, (size_t)y0 * w->nx, (size_t)y1 * w->nx,
+                            s->histogram);
 }
 
 static tc_status end_histogram(cc_worker *w, tc_err *err)
@@ -53,7 +53,7 @@ static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
             const unsigned n = w->nx - i * 64 < 64 ? (unsigned)(w->nx - i * 64) : 64;
             const uint64_t below = an_bits_below(px, (size_t)y * w->nx + i * 64, n, w->threshold);
 
-            words[i] = cc_cells(below, n, w->params->bright);
+            words[i] = cc_cell_bits(below, n, w->params->bright);
         }
         clear_outside(w, y);
     }
@@ -78,7 +78,7 @@ static void holes_band(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    lab_band(&p, y0, y1, s->label);
+    lab_label_band(&p, y0, y1, s->label);
 }
 
 static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
@@ -87,7 +87,7 @@ static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    lab_seam(&p, y0, s->label);
+    lab_join_seam(&p, y0, s->label);
 }
 
 /* Joins all background that touches the picture's border into one component, and sets w->outside to
@@ -99,8 +99,8 @@ static tc_status end_hole_seams(cc_worker *w, tc_err *err)
 
     w->outside = -1;
     for (uint32_t y = 0; y < w->ny; y++) {
-        const tc_status status = tc_ask(w->work->poll, err);
-        const size_t runs = status == TC_OK ? lab_runs(&p, y, edges) : 0;
+        const tc_status status = tc_call_poll(w->work->poll, err);
+        const size_t runs = status == TC_OK ? lab_find_row_runs(&p, y, edges) : 0;
 
         if (status != TC_OK)
             return status;
@@ -141,7 +141,7 @@ static void fill_band(cc_worker *w, size_t band, cc_scratch *s)
 
     cc_band_range(w, band, &y0, &y1);
     for (uint32_t y = y0; y < y1; y++) {
-        const size_t runs = lab_runs(&p, y, s->edges);
+        const size_t runs = lab_find_row_runs(&p, y, s->edges);
 
         for (size_t k = 0; k < runs; k++)
             if (uf_find_shared(p.ids, p.starts[(size_t)y * p.room + k]) != w->outside)

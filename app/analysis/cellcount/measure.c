@@ -150,7 +150,7 @@ static tc_status clear_table(const cc_measure *m, cc_region *table, size_t rows,
     for (size_t i = 0, end; i < rows;) {
         for (end = tc_block_end(i, rows); i < end; i++)
             table[i] = (cc_region){ .y0 = UINT16_MAX, .x0 = UINT16_MAX };
-        return_if_error(tc_ask(m->poll, err));
+        return_if_error(tc_call_poll(m->poll, err));
     }
     return TC_OK;
 }
@@ -162,7 +162,7 @@ tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
     m->tables = threads * m->rows * sizeof *m->regions <= (size_t)m->nx * m->ny * sizeof *m->plane
                     ? threads
                     : 1;
-    m->others = os_zeroed(((m->tables - 1) * m->rows + 1) * sizeof *m->others);
+    m->others = os_alloc_zeroed(((m->tables - 1) * m->rows + 1) * sizeof *m->others);
     m->sums = malloc(m->tables * ((size_t)m->nx + 1) * sizeof *m->sums);
     tc_status status =
         m->others == NULL || m->sums == NULL ? tc_no_memory(err, "the regions") : TC_OK;
@@ -171,7 +171,7 @@ tc_status cc_measure_begin(cc_measure *m, unsigned threads, tc_err *err)
     if (status == TC_OK)
         status = clear_table(m, m->others, (m->tables - 1) * m->rows, err);
     if (status != TC_OK)
-        cc_measure_drop(m);
+        cc_measure_free(m);
     return status;
 }
 
@@ -179,16 +179,16 @@ tc_status cc_measure_end(cc_measure *m, tc_err *err)
 {
     tc_status status = TC_OK;
 
-    for (size_t i = 0, end; status == TC_OK && i < m->rows; status = tc_ask(m->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < m->rows; status = tc_call_poll(m->poll, err))
         for (end = tc_block_end(i, m->rows); i < end; i++)
             for (size_t t = 0; t + 1 < m->tables; t++)
                 merge_regions(&m->regions[i], &m->others[t * m->rows + i]);
     memset(&m->regions[0], 0, sizeof m->regions[0]);
-    cc_measure_drop(m);
+    cc_measure_free(m);
     return status;
 }
 
-void cc_measure_drop(cc_measure *m)
+void cc_measure_free(cc_measure *m)
 {
     free(m->others);
     free(m->sums);

@@ -5,7 +5,7 @@
 
 enum {
     PAGE = 4096,         /* bytes of a page of memory */
-    LARGE_PAGE = 2 << 20 /* bytes of a large page, which os_zeroed asks for */
+    LARGE_PAGE = 2 << 20 /* bytes of a large page, which os_alloc_zeroed asks for */
 };
 
 /* The greatest number of regions that a result can have: the lesser of the number of isolated
@@ -23,7 +23,7 @@ static uint64_t most_regions(const cc_params *p, const wu_item *item)
 cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
 {
     const cc_params unfiltered = { .eight_connected = p->eight_connected };
-    const uint64_t n = (uint64_t)item->nx * item->ny, runs = lab_ids(item->nx, item->ny),
+    const uint64_t n = (uint64_t)item->nx * item->ny, runs = lab_max_ids(item->nx, item->ny),
                    most = most_regions(&unfiltered, item);
     const bool by_grey = p->split == CC_INTENSITY;
 
@@ -40,7 +40,8 @@ cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
  * may begin in a page of its own. */
 static uint64_t starts_bytes(const wu_item *item, const cc_contents *c)
 {
-    return tc_smaller(lab_ids(item->nx, item->ny), c->runs + c->rows * (PAGE / sizeof(int32_t))) *
+    return tc_smaller(lab_max_ids(item->nx, item->ny),
+                      c->runs + c->rows * (PAGE / sizeof(int32_t))) *
            sizeof(int32_t);
 }
 
@@ -48,7 +49,7 @@ static uint64_t starts_bytes(const wu_item *item, const cc_contents *c)
  * may begin in a page of its own. */
 static uint64_t ids_bytes(const wu_item *item, uint64_t ids)
 {
-    return tc_smaller(lab_ids(item->nx, item->ny) * sizeof(int32_t),
+    return tc_smaller(lab_max_ids(item->nx, item->ny) * sizeof(int32_t),
                       ids * sizeof(int32_t) + cc_bands(item->nx, item->ny) * (uint64_t)PAGE);
 }
 
@@ -74,14 +75,14 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
         (plane ? n * sizeof(int32_t) : head) + (in_state ? table + (plane ? 0 : head) : 0);
     const uint64_t bits = lab_stride(item->nx) * item->ny * sizeof(uint64_t);
     const int steps =
-        cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCALLY);
+        cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCAL_MEAN);
     const uint64_t prepared_bytes =
         (uint64_t)((steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME)) * n * sample;
     const uint64_t labelling_bytes =
         p->split ? n * (sizeof(int32_t) + (p->split == CC_DISTANCE)) + ids_bytes(item, c->ids)
                  : (p->labels ? 0 : starts_bytes(item, c)) + ids_bytes(item, c->ids);
-    const uint64_t areas = cc_filters(p) ? c->components * sizeof(uint32_t) : 0;
-    const uint64_t sieve_bytes = cc_needs_boxes(p) ? c->components * sizeof(cc_sieve) : 0;
+    const uint64_t areas = cc_has_filters(p) ? c->components * sizeof(uint32_t) : 0;
+    const uint64_t sieve_bytes = cc_needs_boxes(p) ? c->components * sizeof(cc_filter_values) : 0;
     const uint64_t phases_bytes = state_pages + bits + prepared_bytes + labelling_bytes +
                                   tc_larger(p->split ? split_bytes(c) : 0, areas + sieve_bytes);
     const uint64_t finish_bytes = state_pages + (in_state ? 0 : table) + c->regions * ROW_BYTES;
@@ -90,7 +91,7 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
     const uint64_t window_search = p->window_auto ? (uint64_t)an_middle_pixels(item) * 64 : 0;
 
     /* 1/32 is added, as each allocation is rounded up to pages. */
-    out->memory_bytes = PLAN_PROGRAM + pixels +
+    out->memory_bytes = PLAN_PROGRAM_BYTES + pixels +
                         tc_larger(phases_bytes, tc_larger(finish_bytes, window_search)) / 32 * 33;
     /* If two tables fit into a plane, each thread has its own table (cc_measure_begin). */
     if (2 * table <= n * sizeof(int32_t))
@@ -114,7 +115,8 @@ static void count_runs(const cc_worker *w, cc_contents *c)
     c->runs = c->rows = 0;
     for (uint32_t y = 0; y < w->ny; y++) {
         /* fill_holes counts runs of background, of which a row has at most one more. */
-        const uint64_t runs = lab_runs(&w->picture, y, w->scratch[0].edges) + w->params->fill_holes;
+        const uint64_t runs =
+            lab_find_row_runs(&w->picture, y, w->scratch[0].edges) + w->params->fill_holes;
 
         c->runs += runs;
         c->rows += runs > 0;
@@ -143,7 +145,7 @@ static tc_status count_contents(void *worker, void *state, void *contents, tc_er
      * the number of runs. */
     c->ids = w->params->fill_holes ? c->runs : 0;
     for (uint32_t band = 0; !w->params->fill_holes && status == TC_OK && band < w->bands; band++)
-        c->ids += (uint64_t)w->end[band] - lab_ids(w->nx, (size_t)band * cc_band_rows(w->nx));
+        c->ids += (uint64_t)w->end[band] - lab_max_ids(w->nx, (size_t)band * cc_band_rows(w->nx));
     c->components = (uint64_t)w->first[w->bands];
     c->regions = w->regions;
     c->saddles = w->saddles;

@@ -37,7 +37,7 @@ static tc_status fill_table(const an_work *work, size_t item_index, const cc_reg
         mean[i] = (double)r->sum_grey / (double)r->area;
         border[i] = cc_at_border(r->x0, r->y0, r->x1, r->y1, work->item->nx, work->item->ny) != 0;
         if (i % 4096 == 0)
-            return_if_error(tc_ask(work->poll, err));
+            return_if_error(tc_call_poll(work->poll, err));
     }
     return TC_OK;
 }
@@ -64,7 +64,7 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
     *regions = (const cc_region *)(const void *)((const char *)state + cc_table_at(nx, ny));
     if (m.rows <= cc_table_rows(nx, ny))
         return TC_OK;
-    m.regions = os_zeroed(m.rows * sizeof *m.regions);
+    m.regions = os_alloc_zeroed(m.rows * sizeof *m.regions);
     status = m.regions == NULL ? tc_no_memory(err, "the regions")
                                : cc_measure_begin(&m, work->threads, err);
     if (status == TC_OK)
@@ -75,7 +75,7 @@ tc_status cc_regions(const an_work *work, const cc_state *state, const cc_region
     if (status == TC_OK)
         status = cc_measure_end(&m, err);
     if (status != TC_OK) {
-        cc_measure_drop(&m);
+        cc_measure_free(&m);
         free(m.regions);
         return status;
     }
@@ -99,7 +99,7 @@ static tc_status check_plane(const an_work *work, const cc_state *state, uint64_
 
         for (end = tc_block_end(i, n); i < end; i++)
             good = good && state->plane[i] >= 0 && (uint64_t)state->plane[i] <= most;
-        status = good ? tc_ask(work->poll, err) : refuse_state(err);
+        status = good ? tc_call_poll(work->poll, err) : refuse_state(err);
     }
     return status;
 }
@@ -127,9 +127,9 @@ tc_status cc_check_state(const an_work *work, const void *state_at, tc_err *err)
     if (threshold_fits && window_fits && area_fits && done == work->plan.chunks &&
         state->regions <= (uint64_t)nx * ny)
         return check_plane(work, state, state->regions, err);
-    /* At CC_KEPT the plane holds heights, or squared distances to the background. */
+    /* At CC_RESUME the plane holds heights, or squared distances to the background. */
     if (threshold_fits && p->split && !p->min_contrast &&
-        done == (uint64_t)CC_KEPT * cc_bands(nx, ny))
+        done == (uint64_t)CC_RESUME * cc_bands(nx, ny))
         return check_plane(work, state,
                            p->split == CC_INTENSITY ? (uint64_t)1 << work->item->bits
                                                     : (uint64_t)nx * nx + (uint64_t)ny * ny,
@@ -141,9 +141,9 @@ static const wu_axis box_axis = { .n = 4,
                                   .words = (const char *const[]){ "y0", "x0", "y1", "x1" } },
                      centroid_axis = { .n = 2, .words = (const char *const[]){ "y", "x" } };
 
-tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+tc_status cc_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
-    const wu_declared arrays[] = {
+    const wu_declaration arrays[] = {
         { "count", WU_I64, WU_VALUE, "items", .title = "count" },
         { "threshold", WU_I64, WU_VALUE, "items", .title = "threshold" },
         { "bright", WU_BOOL, WU_VALUE, "items", .title = "bright" },
@@ -163,9 +163,9 @@ tc_status cc_expect(const void *params, const wu_item *item, wu_output *out, tc_
     const cc_params *const p = params;
     /* A local threshold applies to differences from the local mean; it is not a grey value of the
      * picture, so it is returned for validators only. */
-    static const wu_declared local_threshold = { "threshold", WU_I64, WU_PROOF, .table = NULL };
+    static const wu_declaration local_threshold = { "threshold", WU_I64, WU_PROOF, .table = NULL };
     enum { DECLARED = sizeof arrays / sizeof arrays[0], THRESHOLD = 1, BRIGHT, WINDOW, MIN_AREA };
-    wu_declared declared[DECLARED];
+    wu_declaration declared[DECLARED];
     size_t n = 0;
 
     for (size_t i = 0; i < (size_t)DECLARED - !p->labels; i++)
@@ -188,7 +188,7 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
     return_if_error(cc_regions(work, state, &regions, &owned, err));
 
     return_if_error(cc_resolve_polarity(work, &resolved, err));
-    return_if_error(cc_expect(p, work->item, out, err));
+    return_if_error(cc_declare_arrays(p, work->item, out, err));
     if (p->labels)
         wu_output_lend(&out->arrays[out->n - 1], state->plane);
     return_if_error(wu_output_allocate(out, n, err));
@@ -259,13 +259,13 @@ bool cc_note_result(const void *params, const wu_item *item, const wu_output *ou
                  p->fill_holes ? ", or what a frame or a ring of cells encloses was filled (try "
                                  "--param fill_holes=false)"
                                : "");
-    else if (an_mostly_below(out, "region_area", SPECK, AN_MANY))
+    else if (an_mostly_below(out, "region_area", SPECK, AN_MANY_CELLS))
         snprintf(text, size,
                  "most of the %llu regions have fewer than %d pixels, as noise has: try a larger "
                  "--param min_area (now %lld) or smooth (now %g)",
                  (unsigned long long)n, SPECK, (long long)least, p->smooth);
     else if (least > 1 && least < INT64_MAX / 2 &&
-             an_mostly_below(out, "region_area", 2 * least, p->min_area_auto ? AN_MANY : FEW))
+             an_mostly_below(out, "region_area", 2 * least, p->min_area_auto ? AN_MANY_CELLS : FEW))
         snprintf(
             text, size,
             "most of the %llu regions have less than twice min_area (now %lld), which cuts through "

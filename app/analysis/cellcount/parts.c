@@ -17,8 +17,8 @@ typedef struct component_box {
     uint32_t *height; /* 0 outside the component. After the watershed, measure_parts sets the
                          element of each maximum to the index of the maximum's part */
     int32_t *up;      /* ws_map.up */
-    int32_t *first;   /* the first pixel of each maximum's part (ws_first) */
-    ws_list found;    /* the saddles and pixels that the watershed finds (ws_rows) */
+    int32_t *first;   /* the first pixel of each maximum's part (ws_find_first_pixels) */
+    ws_list found;    /* the saddles and pixels that the watershed finds (ws_process_rows) */
 } component_box;
 
 /* The index, in the box, of the component's k-th pixel. */
@@ -41,18 +41,19 @@ static tc_status run_watershed(component_box *a, const cc_params *p, const tc_po
                          .rule = p };
 
     for (size_t k = 0; k < a->c->pixels; k++) {
-        const uint32_t v = wu_grey(a->f->px, a->f->queue[k]);
+        const uint32_t v = wu_grey_value(a->f->px, a->f->queue[k]);
 
         a->height[box_index(a, k)] = (p->bright ? v : top - v) + 1;
     }
     for (size_t i = 0; i < (size_t)a->nx * a->ny; i++)
         a->first[i] = INT32_MAX;
     for (int part = WS_ASCEND; part <= WS_SADDLES; part++) {
-        ws_rows(&map, (ws_part)part, 0, a->ny, &a->found);
-        return_if_error(a->found.no_memory ? tc_no_memory(err, "a region")
-                                           : ws_end(&map, (ws_part)part, &a->found, 1, poll, err));
+        ws_process_rows(&map, (ws_part)part, 0, a->ny, &a->found);
+        return_if_error(a->found.no_memory
+                            ? tc_no_memory(err, "a region")
+                            : ws_complete_part(&map, (ws_part)part, &a->found, 1, poll, err));
     }
-    ws_first(&map, 0, a->ny, a->first, NULL, NULL);
+    ws_find_first_pixels(&map, 0, a->ny, a->first, NULL, NULL);
     return TC_OK;
 }
 
@@ -90,8 +91,8 @@ static tc_status measure_parts(component_box *a, cc_part **parts, size_t *n, tc_
         cc_part *const part = &(*parts)[a->height[a->up[box_index(a, k)]]];
 
         extend_region(&part->region, (uint16_t)(i / nx), (uint16_t)(i % nx),
-                      wu_grey(a->original, i));
-        part->prepared += wu_grey(a->f->px, i);
+                      wu_grey_value(a->original, i));
+        part->prepared += wu_grey_value(a->f->px, i);
     }
     return TC_OK;
 }
@@ -144,13 +145,13 @@ static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *p
             cells += cell;
             if (!cell)
                 px->u16[(size_t)(y - c->lo[1] + 1) * px->nx + x - c->lo[2] + 1] =
-                    (uint16_t)wu_grey(f->px, y * nx + x);
+                    (uint16_t)wu_grey_value(f->px, y * nx + x);
         }
     for (size_t k = 0; k < c->pixels; k++) {
         const size_t i = f->queue[k];
 
         px->u16[(i / nx - c->lo[1] + 1) * px->nx + i % nx - c->lo[2] + 1] =
-            (uint16_t)wu_grey(f->px, i);
+            (uint16_t)wu_grey_value(f->px, i);
     }
     *others = cells > c->pixels;
     return TC_OK;
@@ -189,7 +190,8 @@ static tc_status copy_regions(const an_work *work, const cc_state *state, const 
                 state->plane[(y - c->lo[1] + 1) * work->item->nx + x - c->lo[2] + 1];
 
             if (label > 0)
-                (*parts)[label - 1].region.sum_grey += wu_grey(original, y * original->nx + x);
+                (*parts)[label - 1].region.sum_grey +=
+                    wu_grey_value(original, y * original->nx + x);
         }
     free(owned);
     return status;
@@ -234,7 +236,7 @@ static tc_status analyse_component(const cc_params *p, const an_follow *f, const
         state = calloc(1, work.plan.state_bytes);
         return_if_error(state == NULL
                             ? tc_no_memory(err, "a region")
-                            : an_work_run(&an_cellcount, an_cellcount.cpu, &work, state, 0, err));
+                            : an_run_chunks(&an_cellcount, an_cellcount.cpu, &work, state, 0, err));
     }
     return state != NULL ? copy_regions(&work, state, c, original, parts, n, err) : TC_OK;
 }
@@ -264,7 +266,7 @@ tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component
                                     .x1 = (uint16_t)c->hi[2] };
     (*parts)->prepared = c->grey;
     for (size_t k = 0; k < c->pixels; k++)
-        (*parts)->region.sum_grey += wu_grey(original, f->queue[k]);
+        (*parts)->region.sum_grey += wu_grey_value(original, f->queue[k]);
     *n = 1;
     return TC_OK;
 }

@@ -156,7 +156,7 @@ static tc_status check_totals(const cc_params *p, uint64_t cells, const table *t
 
     for (size_t i = 0; i < t->n; i++)
         pixels += (uint64_t)t->area[i];
-    if ((!p->fill_holes && pixels > cells) || (!cc_filters(p) && pixels < cells))
+    if ((!p->fill_holes && pixels > cells) || (!cc_has_filters(p) && pixels < cells))
         return tc_fail(
             err, TC_BAD_INPUT,
             "region_area: %llu pixels, but the picture has %llu on the cells' side of the "
@@ -177,7 +177,7 @@ static tc_status check_labels(const cc_params *p, const part *q, const table *t,
         const bool cell = an_follow_accepts(&q->f, i);
 
         if ((t->labels[at] != 0 && !cell && !p->fill_holes) ||
-            (t->labels[at] == 0 && cell && !cc_filters(p)))
+            (t->labels[at] == 0 && cell && !cc_has_filters(p)))
             return tc_fail(err, TC_BAD_INPUT,
                            "labels: pixel %zu is on the %s side of the threshold", at,
                            cell ? "cells'" : "other");
@@ -191,7 +191,7 @@ static size_t highest_neighbour(const an_follow *f, size_t i)
 {
     const wu_pixels *const px = f->px;
     const int64_t nx = px->nx, ny = px->ny, x = (int64_t)i % nx, y = (int64_t)i / nx;
-    int64_t most = wu_grey(px, i);
+    int64_t most = wu_grey_value(px, i);
     size_t best = i;
 
     for (int step = 0; step < 9; step++) {
@@ -202,7 +202,7 @@ static size_t highest_neighbour(const an_follow *f, size_t i)
         if (!ws_is_step(dx, dy, 0, f->corners) || x + dx < 0 || x + dx >= nx || y + dy < 0 ||
             y + dy >= ny)
             continue;
-        v = wu_grey(px, neighbour);
+        v = wu_grey_value(px, neighbour);
         if (f->above ? v > most : v < most) {
             most = v;
             best = neighbour;
@@ -368,7 +368,7 @@ static void note_contrast(const cc_params *p, part *q, const cc_part *c, bool li
         q->large_regions++;
     } else if (listed) {
         q->faintest = fmin(q->faintest, contrast);
-    } else if (cc_kept(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
+    } else if (cc_passes_without_contrast(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
         q->missing = fmax(q->missing, contrast);
         q->missing_area = r->area > q->missing_area ? r->area : q->missing_area;
     }
@@ -381,7 +381,8 @@ static void note_pixels(const cc_params *p, const cc_region *r, bool listed, boo
 
     any_area.min_area = p->min_area_auto ? 1 : p->min_area;
     s->pixels += r->area;
-    if (!listed && cc_kept(&any_area, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
+    if (!listed &&
+        cc_passes_without_contrast(&any_area, r->area, border, r->y1 - r->y0, r->x1 - r->x0)) {
         s->absent += r->area;
         s->small += r->area < p->min_area ? r->area : 0;
     }
@@ -446,7 +447,8 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         s->listed_any = s->listed_any || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
         /* With fill_holes the component may lie in the hole of another one, and so be no region. */
-        if (found == q->n_rows && cc_kept_anyway(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0))
+        if (found == q->n_rows &&
+            cc_passes_at_any_contrast(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0))
             return tc_fail(err, p->fill_holes || p->full_area_auto ? TC_NO_MATCH : TC_BAD_INPUT,
                            "regions: one of those around pixel %zu is missing", in_picture(q, i));
         else if (found < q->n_rows && !p->split && t->labels != NULL &&
@@ -1051,13 +1053,13 @@ static tc_status count_core(const cc_params *p, const part *q, const table *t, f
             all->claimed += claimed;
             all->both += cell && claimed;
             if (cell) {
-                const double contrast = contrast_of(p, wu_grey(px, i), q->f.threshold);
+                const double contrast = contrast_of(p, wu_grey_value(px, i), q->f.threshold);
 
                 all->contrast += contrast;
                 all->rest += claimed ? 0 : contrast;
             }
             if (all->histogram != NULL)
-                all->histogram[wu_grey(px, i)]++;
+                all->histogram[wu_grey_value(px, i)]++;
         }
     free(marks);
     return TC_OK;
@@ -1232,7 +1234,7 @@ static tc_status check_least(const cc_params *p, const table *t, double side, do
     rest.min_area = 1;
     lo = cc_least_area(quantile(area, t->n, 2, left, 1), quantile(area, t->n, 10, left, 1),
                        p->bright);
-    if (cc_filters(&rest) || p->fill_holes || cc_prepares(p))
+    if (cc_has_filters(&rest) || p->fill_holes || cc_has_preparation(p))
         left = pixels_of(small, sum); /* pixels may be in no region for other reasons */
     hi = t->n == 0 ? 1
                    : cc_least_area(quantile(area, t->n, 2, left, p->min_area),
@@ -1254,7 +1256,7 @@ tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *
 
     if (given->item->n_masks > 0)
         return tc_fail(err, TC_NO_MATCH, "the item has a mask");
-    return_if_error(cc_resolve(given, &resolved_params, err));
+    return_if_error(cc_resolve_params(given, &resolved_params, err));
     resolved.params = p;
     if (p->polarity == CC_AUTO &&
         (*(const uint8_t *)wu_output_data(out, "bright") != 0) != p->bright)
@@ -1275,12 +1277,13 @@ tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *
     if (claimed != threshold)
         return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, not %lu", (long long)claimed,
                        (unsigned long)threshold);
-    if (cc_prepares(p) && share_of_tiles(p, work->item) > MOST_TILED)
+    if (cc_has_preparation(p) && share_of_tiles(p, work->item) > MOST_TILED)
         return tc_fail(err, TC_NO_MATCH, "is too small for a check of only a part of it");
     double side = 0, small = 0;
     tc_status status =
-        cc_prepares(p) ? check_tiles(work, &t, threshold, random, &of_regions, &side, &small, err)
-                       : check_whole(work, &t, threshold, random, &of_regions, &side, &small, err);
+        cc_has_preparation(p)
+            ? check_tiles(work, &t, threshold, random, &of_regions, &side, &small, err)
+            : check_whole(work, &t, threshold, random, &of_regions, &side, &small, err);
     if (status == TC_NO_MATCH && of_regions)
         status = cc_check_again(work, out, threshold, margin_of(p), random, err);
     return status == TC_OK && p->min_area_auto ? check_least(p, &t, side, small, err) : status;
@@ -1291,7 +1294,7 @@ double cc_pixels_share(const an_work *work)
     const cc_params *const p = work->params;
     if (work->item->n_masks > 0) /* such items are computed again */
         return 1;
-    const double tiles = cc_prepares(p) ? share_of_tiles(p, work->item) : 0.03;
+    const double tiles = cc_has_preparation(p) ? share_of_tiles(p, work->item) : 0.03;
 
     return tiles > MOST_TILED ? 1 : fmin(DOUBTS + tiles, 1);
 }

@@ -18,7 +18,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
                        "takes one)",
                        where);
     if (p->threshold_word == CC_LOCAL && !cc_finds_threshold(p) &&
-        (uint32_t)p->offset >= cc_middle(item->bits))
+        (uint32_t)p->offset >= cc_middle_grey(item->bits))
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: has %u bits a pixel, so parameters.offset cannot be %d", where,
                        item->bits, (int)p->offset);
@@ -42,7 +42,7 @@ static void preparing_costs(const cc_params *p, double *costs)
     costs[CC_SMOOTH] = p->smooth > 0 ? 4 + 2.3 * (2.0 * an_gauss_radius(p->smooth) + 1) : 0;
     costs[CC_EXTREME] = p->background && p->ground == CC_OPENING ? 25 + 3.6 * rows : 0;
     costs[CC_GROUND] = !p->background ? 0 : p->ground == CC_OPENING ? 35 + 3.6 * rows : mean;
-    costs[CC_LOCALLY] = p->threshold_word == CC_LOCAL ? mean : 0;
+    costs[CC_LOCAL_MEAN] = p->threshold_word == CC_LOCAL ? mean : 0;
 }
 
 /* Sets costs[phase], in operations per pixel, of the phases of a split. In a split by intensity
@@ -86,8 +86,8 @@ static void phase_costs(const cc_params *p, double costs[CC_PHASES])
         split_costs(p, costs);
     costs[CC_COUNT] = 0.2;
     costs[CC_NUMBER] = 0.2;
-    costs[CC_AREAS] = !cc_filters(p) ? 0 : cc_needs_boxes(p) ? 4 : 1.8;
-    costs[CC_RENUMBER] = cc_filters(p) ? 0.2 : 0;
+    costs[CC_AREAS] = !cc_has_filters(p) ? 0 : cc_needs_boxes(p) ? 4 : 1.8;
+    costs[CC_RENUMBER] = cc_has_filters(p) ? 0.2 : 0;
     costs[CC_PAINT] = 6.5;
     costs[CC_MEASURE] = 5.5;
 }
@@ -114,7 +114,7 @@ static void plan_flops(const cc_params *p, const wu_item *item, an_plan *out)
     out->compress_flops = n * (p->labels ? 82 : 0);
     out->write_flops = n * 3.5;
     out->byte_flops = 45;
-    an_plan_flops(out, item, n * an_phases_sum(costs, CC_PHASES));
+    an_complete_plan(out, item, n * an_phases_sum(costs, CC_PHASES));
 }
 
 uint64_t cc_thread_bytes(const cc_params *p, const wu_item *item)
@@ -123,7 +123,7 @@ uint64_t cc_thread_bytes(const cc_params *p, const wu_item *item)
 
     return (item->nx + (uint64_t)CC_PAD) * 7 * sizeof(int32_t) + ((uint64_t)8 << item->bits) +
            (p->split == CC_DISTANCE ? edt_scratch_bytes(&edt) : 0) +
-           (cc_prepares(p) ? cc_prepare_scratch(p, item->nx) : 0) + PLAN_THREAD;
+           (cc_has_preparation(p) ? cc_prepare_scratch(p, item->nx) : 0) + PLAN_THREAD_BYTES;
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
@@ -150,13 +150,14 @@ bool cc_needs_boxes(const cc_params *p)
     return p->min_fill > 0 || p->max_aspect > 0 || p->min_contrast;
 }
 
-bool cc_filters(const cc_params *p)
+bool cc_has_filters(const cc_params *p)
 {
     return p->min_area > 1 || p->min_area_auto || p->max_area < INT64_MAX || p->exclude_border ||
            cc_needs_boxes(p);
 }
 
-bool cc_kept(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width)
+bool cc_passes_without_contrast(const cc_params *p, int64_t area, bool border, int64_t height,
+                                int64_t width)
 {
     const double shorter = (double)(height < width ? height : width),
                  longer = (double)(height < width ? width : height);
@@ -166,9 +167,11 @@ bool cc_kept(const cc_params *p, int64_t area, bool border, int64_t height, int6
            (p->max_aspect <= 0 || longer <= p->max_aspect * shorter);
 }
 
-bool cc_kept_anyway(const cc_params *p, int64_t area, bool border, int64_t height, int64_t width)
+bool cc_passes_at_any_contrast(const cc_params *p, int64_t area, bool border, int64_t height,
+                               int64_t width)
 {
-    return (!p->min_contrast || area >= p->full_area) && cc_kept(p, area, border, height, width);
+    return (!p->min_contrast || area >= p->full_area) &&
+           cc_passes_without_contrast(p, area, border, height, width);
 }
 
 /* --- the analysis ---------------------------------------------------------------------------- */
@@ -179,7 +182,7 @@ static uint32_t kernels_of(const void *params, const wu_item *item)
     const cc_params *const p = params;
 
     return (item->bits == 16 ? CC_KERNELS_16 : CC_KERNELS_8) |
-           (cc_prepares(p) ? CC_KERNELS_PREPARE : 0) |
+           (cc_has_preparation(p) ? CC_KERNELS_PREPARE : 0) |
            (cc_has_step(p, CC_EXTREME) ? CC_KERNELS_DISC : 0) |
            (p->split != CC_INTENSITY ? CC_KERNELS_REGIONS : 0) |
            (p->split == CC_DISTANCE ? CC_KERNELS_SPLIT : 0);
@@ -275,7 +278,7 @@ const an_analysis an_cellcount = {
     .finish = cc_finish,
     .preview = preview,
     .note_result = cc_note_result,
-    .expect = cc_expect,
+    .declare_arrays = cc_declare_arrays,
     .check_result = cc_check_result,
     .check_pixels = cc_check_pixels,
     .pixels_share = cc_pixels_share,

@@ -143,7 +143,7 @@ static span span_of(int64_t at, int64_t radius, int64_t length)
 static int64_t fitted_value(const span *a, int64_t sum, int64_t moment)
 {
     return a->u == 0 ? sum
-                     : sum + cc_rise(2 * moment - (2 * a->first + a->n - 1) * sum, a->u, a->n);
+                     : sum + cc_line_rise(2 * moment - (2 * a->first + a->n - 1) * sum, a->u, a->n);
 }
 
 /* A thread's sums over each column's values in the rows around the current one. All arrays have nx
@@ -195,10 +195,10 @@ static const int32_t *column_values(const column_sums *c, const span *rows, size
     return c->fitted;
 }
 
-/* Removes the local mean from each value of a row, by cc_levelled with the level `middle` and the
- * greatest value `most`. column: the sums of the columns over `rows` rows. The number n of pixels
- * of a mean rarely changes from one pixel to the next, so a multiplication by the reciprocal of n
- * replaces the division. */
+/* Removes the local mean from each value of a row, by cc_remove_background with the level `middle`
+ * and the greatest value `most`. column: the sums of the columns over `rows` rows. The number n of
+ * pixels of a mean rarely changes from one pixel to the next, so a multiplication by the reciprocal
+ * of n replaces the division. */
 static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                       uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -219,7 +219,7 @@ static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t
         rounded = sum + n / 2;
         mean = tc_mulhi(rounded, inverse); /* floor(rounded / n), or one less */
         mean += rounded - mean * n >= n;
-        values[x] = (uint16_t)cc_levelled(values[x], (uint32_t)mean, middle, ratio, most);
+        values[x] = (uint16_t)cc_remove_background(values[x], (uint32_t)mean, middle, ratio, most);
         sum -= x >= radius ? (uint64_t)column[x - radius] : 0;
     }
 }
@@ -243,8 +243,8 @@ static void level_by_lines(const int32_t *column, int64_t nx, int64_t radius, in
 
         sum += entering;
         moment += (x + radius) * entering;
-        ground = cc_ground(fitted_value(&around, sum, moment), rows * around.n, most);
-        values[x] = (uint16_t)cc_levelled(values[x], ground, middle, ratio, most);
+        ground = cc_background_at(fitted_value(&around, sum, moment), rows * around.n, most);
+        values[x] = (uint16_t)cc_remove_background(values[x], ground, middle, ratio, most);
         sum -= leaving;
         moment -= (x - radius) * leaving;
     }
@@ -386,7 +386,7 @@ static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels
 
 /* --- the steps ------------------------------------------------------------------------------- */
 
-bool cc_prepares(const cc_params *p)
+bool cc_has_preparation(const cc_params *p)
 {
     return p->smooth > 0 || p->background || p->threshold_word == CC_LOCAL;
 }
@@ -447,7 +447,7 @@ static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_
 {
     const cc_params *const params = p->params;
     const wu_pixels *const in = p->current;
-    const uint32_t middle = cc_middle(in->bits);
+    const uint32_t middle = cc_middle_grey(in->bits);
     const piece size = piece_size(params, p->step, in->nx, rows);
     const int64_t in_row = (in->nx + size.x1 - 1) / size.x1;
     const int64_t end = (int64_t)y0 + rows < in->ny ? (int64_t)y0 + rows : in->ny;
@@ -483,9 +483,9 @@ static bool make_plane(const wu_pixels *like, wu_pixels *out)
 
     *out = (wu_pixels){ .nx = like->nx, .ny = like->ny, .nz = 1, .bits = like->bits };
     if (like->u8 != NULL)
-        out->u8 = os_zeroed(n);
+        out->u8 = os_alloc_zeroed(n);
     else
-        out->u16 = os_zeroed(n * sizeof *out->u16);
+        out->u16 = os_alloc_zeroed(n * sizeof *out->u16);
     return out->u8 != NULL || out->u16 != NULL;
 }
 

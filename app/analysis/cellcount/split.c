@@ -18,7 +18,7 @@ static void bytes_band(cc_worker *w, size_t band, cc_scratch *s)
     cc_band_range(w, band, &y0, &y1);
     for (uint32_t y = y0; y < y1; y++) {
         uint8_t *const row = w->bytes + (size_t)y * w->nx;
-        const size_t runs = lab_runs(&w->picture, y, s->edges);
+        const size_t runs = lab_find_row_runs(&w->picture, y, s->edges);
 
         memset(row, 0, w->nx);
         for (size_t k = 0; k < runs; k++)
@@ -46,12 +46,12 @@ static void heights_band(cc_worker *w, size_t band, cc_scratch *s)
 
     cc_band_range(w, band, &y0, &y1);
     for (uint32_t y = y0; y < y1; y++) {
-        const size_t runs = lab_runs(&w->picture, y, s->edges), at = (size_t)y * w->nx;
+        const size_t runs = lab_find_row_runs(&w->picture, y, s->edges), at = (size_t)y * w->nx;
 
         memset(w->plane + at, 0, w->nx * sizeof *w->plane);
         for (size_t k = 0; k < runs; k++)
             for (size_t i = at + s->edges[2 * k]; i < at + s->edges[2 * k + 1]; i++) {
-                const uint32_t v = wu_grey(px, i);
+                const uint32_t v = wu_grey_value(px, i);
 
                 w->plane[i] = (int32_t)(w->params->bright ? v : top - v) + 1;
             }
@@ -69,7 +69,7 @@ static void watershed_band(cc_worker *w, size_t band, cc_scratch *s)
     uint32_t y0, y1;
 
     cc_band_range(w, band, &y0, &y1);
-    ws_rows(&w->map, watershed_part(w), y0, y1, s->found);
+    ws_process_rows(&w->map, watershed_part(w), y0, y1, s->found);
     s->no_memory |= s->found->no_memory;
 }
 
@@ -77,7 +77,8 @@ static tc_status end_watershed(cc_worker *w, tc_err *err)
 {
     for (unsigned t = 0; t < w->work->threads; t++)
         w->saddles += w->found[t].n;
-    return ws_end(&w->map, watershed_part(w), w->found, w->work->threads, w->work->poll, err);
+    return ws_complete_part(&w->map, watershed_part(w), w->found, w->work->threads, w->work->poll,
+                            err);
 }
 
 static void clear_band(cc_worker *w, size_t band, cc_scratch *s)
@@ -97,7 +98,7 @@ static void first_band(cc_worker *w, size_t band, cc_scratch *s)
 
     (void)s;
     cc_band_range(w, band, &y0, &y1);
-    ws_first(&w->map, y0, y1, w->plane, NULL, NULL);
+    ws_find_first_pixels(&w->map, y0, y1, w->plane, NULL, NULL);
 }
 
 const cc_work cc_bytes = { bytes_band, NULL };

@@ -52,7 +52,7 @@ static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size
     if (curve == NULL)
         return tc_no_memory(err, "a suggestion");
     for (size_t k = 0; k < n; k++) {
-        const uint32_t v = wu_grey(p, k);
+        const uint32_t v = wu_grey_value(p, k);
         lo = v < lo ? v : lo;
         hi = v > hi ? v : hi;
     }
@@ -60,7 +60,7 @@ static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size
     for (size_t k = 0; k < BINS; k++)
         curve->x[k] = lo + ((double)k + 0.5) * width;
     for (size_t k = 0; k < n; k++)
-        curve->y[(size_t)((wu_grey(p, k) - lo) / width)]++;
+        curve->y[(size_t)((wu_grey_value(p, k) - lo) / width)]++;
     curve->bars = true;
     curve->mark = (double)threshold;
     snprintf(curve->title, sizeof curve->title, "%.100s: greys, and Otsu's threshold %lld",
@@ -171,7 +171,7 @@ static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t
 {
     TC_AUTO(wu_output_free) wu_output found;
     const size_t before = t->n;
-    tc_status status = an_try(&an_cellcount, pictures, i, parameters, &found, err);
+    tc_status status = an_try_parameters(&an_cellcount, pictures, i, parameters, &found, err);
     t->of_picture[i] = INT64_MAX;
     t->cells[i] = 0;
     return_if_error(status);
@@ -378,7 +378,8 @@ static double sharpness(const wu_pixels *px, int64_t threshold)
     double sum = 0, n = 0;
     for (size_t y = 0; y < px->ny; y++)
         for (size_t x = 0; x + 1 < px->nx; x++) {
-            const int64_t a = wu_grey(px, y * px->nx + x), b = wu_grey(px, y * px->nx + x + 1);
+            const int64_t a = wu_grey_value(px, y * px->nx + x),
+                          b = wu_grey_value(px, y * px->nx + x + 1);
             if ((a < threshold) != (b < threshold)) {
                 sum += fabs((double)(a - b));
                 n++;
@@ -425,7 +426,7 @@ static tc_status find_window(const an_pictures *pictures, const json_t *paramete
                 (json_object_get(copy, "offset") == NULL &&
                  json_object_set_new(copy, "offset_percent", json_integer(OFFSET_PERCENT)) != 0)
             ? tc_no_memory(err, "a suggestion")
-            : an_parse(&an_cellcount, copy, "parameters", &params, err);
+            : an_parse_params(&an_cellcount, copy, "parameters", &params, err);
     *smaller = false;
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++) {
         cc_params p = *(const cc_params *)params;
@@ -487,7 +488,7 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
             "paler regions around them: --param classes=2; in uneven light: --param "
             "threshold=local";
         snprintf(out->doubt, sizeof out->doubt, "%s", out->each_doubt);
-        return an_suggest(out, given, "classes", json_integer(CLASSES), err);
+        return an_suggest_value(out, given, "classes", json_integer(CLASSES), err);
     }
     if (status == TC_OK)
         status = find_window(pictures, parameters, otsu, &window, &smaller, err);
@@ -496,12 +497,12 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
     snprintf(why, size,
              "threshold local: each cell is compared with what is around it, in a window of two "
              "to three cells. ");
-    status = an_suggest(out, given, "threshold", json_string("local"), err);
+    status = an_suggest_value(out, given, "threshold", json_string("local"), err);
     if (status == TC_OK)
-        status = an_suggest(out, given, "window", json_integer(window), err);
+        status = an_suggest_value(out, given, "window", json_integer(window), err);
     return status != TC_OK || is_given(given, offsets)
                ? status
-               : an_suggest(out, given, "offset_percent", json_integer(OFFSET_PERCENT), err);
+               : an_suggest_value(out, given, "offset_percent", json_integer(OFFSET_PERCENT), err);
 }
 
 /* --- areas ----------------------------------------------------------------------------------- */
@@ -602,14 +603,14 @@ static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const
     if (!min_given && !differ && out->doubt[0] == '\0')
         return_if_error(report_small_kind(out, pictures, parameters, t, least, err));
     if (differ && json_object_get(out->parameters, "window") != NULL)
-        return_if_error(an_suggest(out, given, "window", json_string("auto"), err));
-    return_if_error(an_suggest(out, given, "min_area",
-                               differ ? json_string("auto") : json_integer(least), err));
-    return an_suggest(out, given, "min_contrast",
-                      json_pack("{s:o, s:i}", "full_area",
-                                differ ? json_string("auto") : json_integer(full), "percent",
-                                (int)CONTRAST_PERCENT),
-                      err);
+        return_if_error(an_suggest_value(out, given, "window", json_string("auto"), err));
+    return_if_error(an_suggest_value(out, given, "min_area",
+                                     differ ? json_string("auto") : json_integer(least), err));
+    return an_suggest_value(out, given, "min_contrast",
+                            json_pack("{s:o, s:i}", "full_area",
+                                      differ ? json_string("auto") : json_integer(full), "percent",
+                                      (int)CONTRAST_PERCENT),
+                            err);
 }
 
 /* --- colonies on dishes ---------------------------------------------------------------------- */
@@ -627,8 +628,9 @@ static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err 
         json_t *const parameters = json_pack("{s:s, s:b, s:i}", "polarity", words[k], "fill_holes",
                                              1, "min_area", (int)(0.3 * pixels + 1));
         wu_output found = { .n = 0 };
-        status = parameters == NULL ? tc_no_memory(err, "a suggestion")
-                                    : an_try(&an_cellcount, whole, i, parameters, &found, err);
+        status = parameters == NULL
+                     ? tc_no_memory(err, "a suggestion")
+                     : an_try_parameters(&an_cellcount, whole, i, parameters, &found, err);
         if (status == TC_OK) {
             const wu_out_array *const areas = wu_output_find(&found, "region_area");
             const int64_t *const area = areas->data, *const b =
@@ -671,7 +673,7 @@ static int64_t find_contrast(const an_pictures *pictures)
         const wu_pixels *const p = &pictures->pixels[i];
         uint32_t lo = UINT32_MAX, hi = 0;
         for (size_t k = 0; k < (size_t)p->nx * p->ny; k++) {
-            const uint32_t v = wu_grey(p, k);
+            const uint32_t v = wu_grey_value(p, k);
             lo = v < lo ? v : lo;
             hi = v > hi ? v : hi;
         }
@@ -720,7 +722,7 @@ static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, c
     tc_status status = TC_OK;
     for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
         if (status == TC_OK)
-            status = an_suggest(out, given, all[k].key, all[k].value, err);
+            status = an_suggest_value(out, given, all[k].key, all[k].value, err);
         else
             json_decref(all[k].value);
     json_object_del(out->parameters, "classes");
@@ -753,11 +755,11 @@ static tc_status suggest_usual(const json_t *given, an_suggestion *out, bool *lo
     static const char *const filters[] = { "min_area", "max_area",   "exclude_border",
                                            "min_fill", "max_aspect", "min_contrast" };
     *local = is_local(given) || (is_given(given, keys) && !json_object_get(given, "threshold"));
-    tc_status status = an_suggest(out, given, "smooth", json_integer(1), err);
+    tc_status status = an_suggest_value(out, given, "smooth", json_integer(1), err);
     if (status == TC_OK)
-        status = an_suggest(out, given, "fill_holes", json_true(), err);
+        status = an_suggest_value(out, given, "fill_holes", json_true(), err);
     if (status == TC_OK)
-        status = an_suggest(out, given, "split", json_string("distance"), err);
+        status = an_suggest_value(out, given, "split", json_string("distance"), err);
     *parameters = json_deep_copy(given);
     return_if_error(status);
     if (*parameters == NULL || json_object_update_missing(*parameters, out->parameters) != 0 ||
@@ -789,8 +791,8 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     if (status == TC_OK)
         status = find_touching(pictures, given, out, parameters, trials, &best, err);
     if (status == TC_OK)
-        status = an_suggest(out, given, "polarity",
-                            json_incref(json_object_get(parameters, "polarity")), err);
+        status = an_suggest_value(out, given, "polarity",
+                                  json_incref(json_object_get(parameters, "polarity")), err);
     if (status == TC_OK && json_object_get(given, "polarity") == NULL)
         explain_polarity(trials, best, why, sizeof why);
     const size_t n_why = strlen(why);

@@ -23,7 +23,7 @@ bool cc_finds_threshold(const cc_params *p)
  * classes, to the nearest integer, from 1 to size / 2 - 1. */
 static uint32_t find_offset(const uint64_t *histogram, uint32_t size, int32_t percent)
 {
-    const uint32_t otsu = an_otsu(histogram, size);
+    const uint32_t otsu = an_otsu_threshold(histogram, size);
     uint64_t n[2] = { 0, 0 }, sum[2] = { 0, 0 };
     u128 num, den, offset; /* offset = num / den, rounded */
 
@@ -42,7 +42,7 @@ static uint32_t find_offset(const uint64_t *histogram, uint32_t size, int32_t pe
 tc_status cc_find_threshold(const cc_params *p, const uint64_t *histogram, unsigned bits,
                             uint32_t *threshold, tc_err *err)
 {
-    const uint32_t size = (uint32_t)1 << bits, middle = cc_middle(bits);
+    const uint32_t size = (uint32_t)1 << bits, middle = cc_middle_grey(bits);
 
     if (p->threshold_word != CC_LOCAL)
         return an_otsu_classes(histogram, size, (an_otsu_scale)p->scale, (unsigned)p->classes,
@@ -110,7 +110,7 @@ static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *e
     TC_AUTOFREE void *const state = calloc(1, plan_work.plan.state_bytes);
     if (state == NULL)
         return tc_no_memory(err, "the areas of cells");
-    return_if_error(an_work_run(&an_cellcount, &cc_cpu, &plan_work, state, 0, err));
+    return_if_error(an_run_chunks(&an_cellcount, &cc_cpu, &plan_work, state, 0, err));
     return_if_error(cc_regions(&plan_work, state, &regions, &owned, err));
 
     const size_t n = ((const cc_state *)state)->regions;
@@ -183,7 +183,7 @@ int32_t cc_window_of(int64_t radius)
     return (int32_t)(2 * (half < CC_MOST_RADIUS ? half : CC_MOST_RADIUS) + 1);
 }
 
-tc_status cc_resolve(const an_work *work, cc_params *out, tc_err *err)
+tc_status cc_resolve_params(const an_work *work, cc_params *out, tc_err *err)
 {
     TC_AUTO(wu_pixels_free) wu_pixels middle = { .nz = 1 };
     int64_t radius;

@@ -33,14 +33,14 @@ static void weigh_histograms(const cooc_sums *m, const cooc_totals *t, unsigned 
                              uint32_t wanted, cooc_weights *w)
 {
     const uint32_t sum_features = 1u << COOC_CLUSTER_SHADE | 1u << COOC_CLUSTER_PROMINENCE;
-    const double mean = cooc_mean(t);
+    const double mean = cooc_sum_mean(t);
 
     for (unsigned k = 0; k < levels; k++)
         if (m->difference[k] != 0)
-            cooc_difference(w, k, m->difference[k], levels, wanted);
+            cooc_add_difference_bin(w, k, m->difference[k], levels, wanted);
     for (unsigned k = 0; (wanted & sum_features) != 0 && k < 2 * levels - 1; k++)
         if (m->sum[k] != 0)
-            cooc_sum(w, k, m->sum[k], mean);
+            cooc_add_sum_bin(w, k, m->sum[k], mean);
 }
 
 void cooc_features(const cooc_sums *m, const tc_logs *logs, unsigned levels, uint32_t wanted,

@@ -34,7 +34,7 @@ typedef struct cooc_sums {
 void cooc_clear(cooc_sums *m, unsigned levels);
 
 /* Adds n entries of C that have the value `entry`. logs: NULL leaves k_log_k unchanged. */
-static inline void cooc_entries(cooc_sums *m, const tc_logs *logs, uint64_t entry, uint64_t n)
+static inline void cooc_add_entries(cooc_sums *m, const tc_logs *logs, uint64_t entry, uint64_t n)
 {
     m->most = entry > m->most ? entry : m->most;
     m->squares += n * entry * entry;
@@ -46,7 +46,7 @@ static inline void cooc_entries(cooc_sums *m, const tc_logs *logs, uint64_t entr
  * entry of the value 2k. */
 static inline void cooc_add(cooc_sums *m, const tc_logs *logs, uint32_t a, uint32_t b, uint32_t k)
 {
-    cooc_entries(m, logs, (uint64_t)k << (a == b), a == b ? 1 : 2);
+    cooc_add_entries(m, logs, (uint64_t)k << (a == b), a == b ? 1 : 2);
     m->pairs += k;
     m->marginal[a] += k;
     m->marginal[b] += k;

@@ -72,8 +72,8 @@ typedef struct cooc_weights {
 
 /* Adds a bin of the histogram of |a - b|, with this count, to the sums of the wanted features (bit
  * i: feature i). */
-TC_INLINE void cooc_difference(cooc_weights *w, tc_u32 bin, double count, tc_u32 levels,
-                               tc_u32 wanted)
+TC_INLINE void cooc_add_difference_bin(cooc_weights *w, tc_u32 bin, double count, tc_u32 levels,
+                                       tc_u32 wanted)
 {
     const double d = bin, share = d / levels;
 
@@ -90,7 +90,7 @@ TC_INLINE void cooc_difference(cooc_weights *w, tc_u32 bin, double count, tc_u32
 }
 
 /* Adds a bin of the histogram of a + b to the sums. mean: the mean of a + b. */
-TC_INLINE void cooc_sum(cooc_weights *w, tc_u32 bin, double count, double mean)
+TC_INLINE void cooc_add_sum_bin(cooc_weights *w, tc_u32 bin, double count, double mean)
 {
     const double deviation = bin - mean, cube = count * (deviation * deviation * deviation);
 
@@ -98,9 +98,9 @@ TC_INLINE void cooc_sum(cooc_weights *w, tc_u32 bin, double count, double mean)
     w->prominence += cube * deviation;
 }
 
-/* The mean of a + b for cooc_sum. Adding and subtracting 2 rounds it as the feature sum_average, of
- * levels from 1 on, is rounded. */
-TC_INLINE double cooc_mean(const cooc_totals *t)
+/* The mean of a + b for cooc_add_sum_bin. Adding and subtracting 2 rounds it as the feature
+ * sum_average, of levels from 1 on, is rounded. */
+TC_INLINE double cooc_sum_mean(const cooc_totals *t)
 {
     return ((double)t->s1 / (double)t->pairs + 2) - 2;
 }
@@ -139,21 +139,21 @@ TC_INLINE void cooc_plain_features(const cooc_totals *t, const cooc_weights *w, 
 TC_INLINE void cooc_entropies(const cooc_totals *t, tc_u128 log_2n, tc_u128 log_n, double *out)
 {
     const double pairs = (double)t->pairs, total = (double)(2 * t->pairs);
-    const tc_u128 y = tc_wide_sub(log_2n, t->marginal); /* 2n HX */
-    tc_u128 x = tc_wide_sub(tc_wide_sub(tc_wide_add(log_2n, t->cells), t->marginal),
+    const tc_u128 y = tc_u128_sub(log_2n, t->marginal); /* 2n HX */
+    tc_u128 x = tc_u128_sub(tc_u128_sub(tc_u128_add(log_2n, t->cells), t->marginal),
                             t->marginal); /* 2n (2 HX - HXY) */
 
     /* If x is not greater than the rounding errors of logarithms, the mutual information is 0. */
     if (TC_HIGH(x) >> 63 != 0 || (TC_HIGH(x) == 0 && TC_LOW(x) < (2 * t->pairs) << 10))
-        x = tc_wide(0, 0);
-    out[COOC_ENTROPY] = tc_wide_double(tc_wide_sub(log_2n, t->cells)) * 0x1p-80 / total;
-    out[COOC_SUM_ENTROPY] = tc_wide_double(tc_wide_sub(log_n, t->sums)) * 0x1p-80 / pairs;
+        x = tc_make_u128(0, 0);
+    out[COOC_ENTROPY] = tc_u128_to_double(tc_u128_sub(log_2n, t->cells)) * 0x1p-80 / total;
+    out[COOC_SUM_ENTROPY] = tc_u128_to_double(tc_u128_sub(log_n, t->sums)) * 0x1p-80 / pairs;
     out[COOC_DIFFERENCE_ENTROPY] =
-        tc_wide_double(tc_wide_sub(log_n, t->differences)) * 0x1p-80 / pairs;
+        tc_u128_to_double(tc_u128_sub(log_n, t->differences)) * 0x1p-80 / pairs;
     out[COOC_IMC1] = (TC_HIGH(y) | TC_LOW(y)) == 0 || (TC_HIGH(x) | TC_LOW(x)) == 0
                          ? 0
-                         : -(tc_wide_double(x) / tc_wide_double(y));
-    out[COOC_IMC2] = tc_sqrt(tc_one_minus_exp(2 * (tc_wide_double(x) * 0x1p-80 / total)));
+                         : -(tc_u128_to_double(x) / tc_u128_to_double(y));
+    out[COOC_IMC2] = tc_sqrt(tc_one_minus_exp(2 * (tc_u128_to_double(x) * 0x1p-80 / total)));
 }
 
 #endif

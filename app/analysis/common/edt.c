@@ -75,7 +75,7 @@ static void first_pass_row(const uint8_t *mask, uint32_t n, edt_sides sides, uin
             memset(out + a, 0, (b - a) * sizeof *out);
         else
             for (uint32_t x = a; x < b; x++)
-                out[x] = edt_in_run(x, a, b, n);
+                out[x] = edt_run_distance(x, a, b, n);
     }
 }
 

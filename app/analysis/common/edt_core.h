@@ -130,7 +130,7 @@ TC_INLINE void edt_end(const edt_line *line, edt_envelope *e, tc_u32 u, tc_u32 n
 
 /* The result of the first pass for pixel x of the run [a,b) in a line of n pixels: the squared
  * distance to the nearer of the two pixels next to the run. */
-TC_INLINE tc_u32 edt_in_run(tc_u32 x, tc_u32 a, tc_u32 b, tc_u32 n)
+TC_INLINE tc_u32 edt_run_distance(tc_u32 x, tc_u32 a, tc_u32 b, tc_u32 n)
 {
     const tc_u32 left = a > 0 ? x - a + 1 : EDT_FAR, right = b < n ? b - x : EDT_FAR;
     const tc_u32 d = left < right ? left : right;

@@ -28,7 +28,7 @@ void an_follow_end(an_follow *f)
 
 bool an_follow_accepts(const an_follow *f, size_t pixel)
 {
-    return (wu_grey(f->px, pixel) >= f->threshold) == f->above;
+    return (wu_grey_value(f->px, pixel) >= f->threshold) == f->above;
 }
 
 bool an_follow_find(const an_follow *f, size_t most, uint64_t *random, size_t *pixel)
@@ -94,7 +94,7 @@ void an_follow_component(an_follow *f, size_t pixel, an_component *out)
         const uint32_t position[3] = { (uint32_t)(i / slice), (uint32_t)(i % slice / f->px->nx),
                                        (uint32_t)(i % slice % f->px->nx) };
 
-        extend_component(out, position, wu_grey(f->px, i));
+        extend_component(out, position, wu_grey_value(f->px, i));
         for (int k = 0; k < (f->corners ? 8 : 4) && out->whole; k++)
             out->whole = visit_neighbour(f, position, steps[k][0], steps[k][1], &end);
     }

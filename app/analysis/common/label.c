@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges)
+size_t lab_find_runs(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges)
 {
     const uint64_t flip = zeros ? ~(uint64_t)0 : 0;
     const size_t stride = lab_stride(nx);
@@ -28,13 +28,13 @@ size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges
     return n / 2;
 }
 
-size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges)
+size_t lab_find_row_runs(const lab_picture *p, size_t row, uint32_t *edges)
 {
-    return lab_edges(p->bits + row * p->stride, p->nx, p->zeros, edges);
+    return lab_find_runs(p->bits + row * p->stride, p->nx, p->zeros, edges);
 }
 
-/* The runs of a row: their edges as lab_edges sets them, and for each run the root of its id at the
- * time when the row was labelled. */
+/* The runs of a row: their edges as lab_find_runs sets them, and for each run the root of its id at
+ * the time when the row was labelled. */
 typedef struct line {
     uint32_t *edges;
     int32_t *id;
@@ -96,11 +96,11 @@ static int32_t join_above(const lab_picture *p, size_t row, line *current, const
     return next;
 }
 
-int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
+int32_t lab_label_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
 {
     assert(p->nx <= 65535 && row0 < row1 && row1 <= p->ny);
-    assert(p->stride == lab_stride(p->nx) && p->room >= lab_room(p->nx));
-    int32_t next = (int32_t)lab_ids(p->nx, row0);
+    assert(p->stride == lab_stride(p->nx) && p->room >= lab_max_runs(p->nx));
+    int32_t next = (int32_t)lab_max_ids(p->nx, row0);
     line lines[LINES];
     line *current = &lines[0], *above = &lines[1];
 
@@ -108,7 +108,7 @@ int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
     for (size_t row = row0; row < row1; row++) {
         line *const previous = above;
 
-        current->runs = lab_runs(p, row, current->edges);
+        current->runs = lab_find_row_runs(p, row, current->edges);
         next = join_above(p, row, current, above, p->eight_connected, next);
         above = current;
         current = previous;
@@ -116,7 +116,7 @@ int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch)
     return next;
 }
 
-void lab_seam(const lab_picture *p, size_t row, void *scratch)
+void lab_join_seam(const lab_picture *p, size_t row, void *scratch)
 {
     assert(row < p->ny);
     const int32_t *const starts = p->starts + row * p->room;
@@ -128,15 +128,15 @@ void lab_seam(const lab_picture *p, size_t row, void *scratch)
     if (row == 0)
         return;
     divide_scratch(p, scratch, lines);
-    lines[0].runs = lab_runs(p, row, current->edges);
-    lines[1].runs = lab_runs(p, row - 1, above->edges);
+    lines[0].runs = lab_find_row_runs(p, row, current->edges);
+    lines[1].runs = lab_find_row_runs(p, row - 1, above->edges);
     for (size_t k = 0; k < current->runs; k++) {
         const uint32_t a = current->edges[2 * k], b = current->edges[2 * k + 1];
 
         while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
             j++;
         for (; j < above->runs && above->edges[2 * j] < b + reach; j++) {
-            uf_join_shared(p->ids, starts[k], (starts - p->room)[j]);
+            uf_union_shared_fast(p->ids, starts[k], (starts - p->room)[j]);
             if (above->edges[2 * j + 1] >= b)
                 break;
         }

@@ -23,10 +23,10 @@ typedef struct lab_picture {
     uint64_t *bits;       /* [ny][stride] pixel x is bit x % 64 of word x / 64; unused bits are 0 */
     bool zeros;           /* label the zeros, not the ones */
     bool eight_connected; /* pixels that touch at a corner are connected */
-    size_t room;          /* elements of `starts` per row: at least lab_room(nx) */
+    size_t room;          /* elements of `starts` per row: at least lab_max_runs(nx) */
     int32_t *starts; /* [ny][room] the ids of each row's runs; elements after a row's last run are
                         unused */
-    int32_t *ids;    /* [lab_ids(nx, ny)] the union-find: nodes of union_find.h */
+    int32_t *ids;    /* [lab_max_ids(nx, ny)] the union-find: nodes of union_find.h */
 } lab_picture;
 
 /* The stride of the widest pictures, of 65535 pixels. */
@@ -39,31 +39,31 @@ static inline size_t lab_stride(uint32_t nx)
 }
 
 /* The greatest number of runs that a row of nx pixels can have. */
-static inline size_t lab_room(uint32_t nx)
+static inline size_t lab_max_runs(uint32_t nx)
 {
     return ((size_t)nx + 1) / 2;
 }
 
 /* The greatest number of ids that this many rows can need. The ids of a band that begins at row0
- * are from lab_ids(nx, row0) on. */
-static inline size_t lab_ids(uint32_t nx, size_t rows)
+ * are from lab_max_ids(nx, row0) on. */
+static inline size_t lab_max_ids(uint32_t nx, size_t rows)
 {
-    return rows * lab_room(nx);
+    return rows * lab_max_runs(nx);
 }
 
 /* Finds the runs of ones, or if `zeros` of zeros, in nx bits: run k is [edges[2k], edges[2k+1]).
  * edges must have room for nx + 2 elements. Returns the number of runs. */
-size_t lab_edges(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges);
+size_t lab_find_runs(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *edges);
 /* Finds the runs of a row of the picture: of zeros if p->zeros is set, otherwise of ones. */
-size_t lab_runs(const lab_picture *p, size_t row, uint32_t *edges);
+size_t lab_find_row_runs(const lab_picture *p, size_t row, uint32_t *edges);
 
-/* The bytes of scratch memory for lab_band and lab_seam; each thread needs its own. */
+/* The bytes of scratch memory for lab_label_band and lab_join_seam; each thread needs its own. */
 size_t lab_scratch_bytes(const lab_picture *p);
 
 /* Labels the band of rows [row0, row1). Returns the end of the range of ids that were used. */
-int32_t lab_band(const lab_picture *p, size_t row0, size_t row1, void *scratch);
+int32_t lab_label_band(const lab_picture *p, size_t row0, size_t row1, void *scratch);
 /* Joins a band, whose first row is `row`, with the row before it, if there is one. Several threads
  * may join bands at the same time. */
-void lab_seam(const lab_picture *p, size_t row, void *scratch);
+void lab_join_seam(const lab_picture *p, size_t row, void *scratch);
 
 #endif

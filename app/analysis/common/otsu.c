@@ -102,7 +102,7 @@ static uint32_t find_threshold(const uint64_t *histogram, uint32_t size, an_otsu
     return threshold + 1;
 }
 
-uint32_t an_otsu(const uint64_t *histogram, uint32_t size)
+uint32_t an_otsu_threshold(const uint64_t *histogram, uint32_t size)
 {
     return find_threshold(histogram, size, AN_OTSU_LINEAR);
 }
@@ -210,7 +210,7 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
     return TC_OK;
 }
 
-void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram)
+void an_histogram_add(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram)
 {
     assert(from <= to && to <= (size_t)px->nx * px->ny * px->nz);
     if (px->u8 != NULL)
@@ -221,25 +221,25 @@ void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogr
             histogram[px->u16[i]]++;
 }
 
-void an_histogram_inside(const wu_pixels *px, const uint8_t *mask, size_t from, size_t to,
-                         uint64_t *histogram)
+void an_histogram_add_masked(const wu_pixels *px, const uint8_t *mask, size_t from, size_t to,
+                             uint64_t *histogram)
 {
     if (mask == NULL)
-        an_histogram(px, from, to, histogram);
+        an_histogram_add(px, from, to, histogram);
     for (size_t i = from; mask != NULL && i < to; i++)
         if (mask[i])
-            histogram[wu_grey(px, i)]++;
+            histogram[wu_grey_value(px, i)]++;
 }
 
-tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err)
+tc_status an_otsu_of_pixels(const wu_pixels *px, uint32_t *threshold, tc_err *err)
 {
     const uint32_t size = (uint32_t)1 << px->bits;
     uint64_t *const histogram = calloc(size, sizeof *histogram);
 
     if (histogram == NULL)
         return tc_no_memory(err, "the grey values");
-    an_histogram(px, 0, (size_t)px->nx * px->ny * px->nz, histogram);
-    *threshold = an_otsu(histogram, size);
+    an_histogram_add(px, 0, (size_t)px->nx * px->ny * px->nz, histogram);
+    *threshold = an_otsu_threshold(histogram, size);
     free(histogram);
     return TC_OK;
 }
@@ -253,9 +253,9 @@ tc_status an_histogram_of(const wu_pixels *px, const tc_poll *poll, uint64_t **h
     *histogram = calloc((size_t)1 << px->bits, sizeof **histogram);
     if (*histogram == NULL)
         return tc_no_memory(err, "the grey values");
-    for (size_t i = 0, end; status == TC_OK && i < n; i = end, status = tc_ask(poll, err)) {
+    for (size_t i = 0, end; status == TC_OK && i < n; i = end, status = tc_call_poll(poll, err)) {
         end = tc_block_end(i, n);
-        an_histogram_inside(px, px->mask, i, end, *histogram);
+        an_histogram_add_masked(px, px->mask, i, end, *histogram);
     }
     return status;
 }
@@ -265,7 +265,7 @@ tc_status an_find_polarity(const wu_pixels *px, const tc_poll *poll, bool *brigh
     const uint32_t size = (uint32_t)1 << px->bits;
     uint64_t *histogram, below = 0, all = 0;
     const tc_status status = an_histogram_of(px, poll, &histogram, err);
-    const uint32_t otsu = status == TC_OK ? an_otsu(histogram, size) : 0;
+    const uint32_t otsu = status == TC_OK ? an_otsu_threshold(histogram, size) : 0;
 
     for (uint32_t v = 0; status == TC_OK && v < size; v++) {
         all += histogram[v];

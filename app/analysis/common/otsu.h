@@ -9,7 +9,7 @@
 
 /* Otsu's threshold of a histogram of `size` >= 2 grey values: 1 + the smallest t that maximises the
  * between-class variance of the values v <= t and v > t. */
-uint32_t an_otsu(const uint64_t *histogram, uint32_t size);
+uint32_t an_otsu_threshold(const uint64_t *histogram, uint32_t size);
 
 /* How grey values are scaled before the threshold is computed. */
 typedef enum an_otsu_scale {
@@ -25,14 +25,14 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
                           unsigned classes, bool highest, uint32_t *threshold, tc_err *err);
 
 /* Adds pixels [from, to) to a histogram of all values of their depth, [2^bits]. */
-void an_histogram(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram);
+void an_histogram_add(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram);
 
 /* Adds those of pixels [from, to) that are in the mask to a histogram; if mask is NULL, all. */
-void an_histogram_inside(const wu_pixels *px, const uint8_t *mask, size_t from, size_t to,
-                         uint64_t *histogram);
+void an_histogram_add_masked(const wu_pixels *px, const uint8_t *mask, size_t from, size_t to,
+                             uint64_t *histogram);
 
 /* Otsu's threshold of all pixels, computed in the calling thread. TC_NO_MEMORY. */
-tc_status an_otsu_of(const wu_pixels *px, uint32_t *threshold, tc_err *err);
+tc_status an_otsu_of_pixels(const wu_pixels *px, uint32_t *threshold, tc_err *err);
 
 /* Computes the histogram, [2^bits], of all pixels or, if there is a mask, of those in the mask.
  * *histogram: released with free(), also after a failure. */

@@ -59,7 +59,7 @@ double tc_cbrt(double x)
  * that is not computed yet holds the smallest prime factor of its index. */
 tc_status tc_logs_init(tc_logs *logs, uint64_t most, tc_err *err)
 {
-    const size_t n = most < TC_LOGS ? (size_t)most + 1 : TC_LOGS;
+    const size_t n = most < TC_MAX_LOGS ? (size_t)most + 1 : TC_MAX_LOGS;
     tc_u128 *const t = calloc(n, sizeof *t);
 
     *logs = (tc_logs){ t, n };
@@ -105,9 +105,9 @@ static tc_u128 log2_of_ratio(uint64_t above, uint64_t below)
     return tc_mul_q127(tc_mul_q127(z, series), two_by_ln2) >> 5;
 }
 
-tc_log2s *tc_log2s_create(void)
+tc_log2_cache *tc_log2_cache_create(void)
 {
-    tc_log2s *const logs = calloc(1, sizeof *logs);
+    tc_log2_cache *const logs = calloc(1, sizeof *logs);
 
     if (logs == NULL)
         return NULL;
@@ -117,7 +117,7 @@ tc_log2s *tc_log2s_create(void)
     return logs;
 }
 
-void tc_log2s_destroy(tc_log2s **logs)
+void tc_log2_cache_destroy(tc_log2_cache **logs)
 {
     free(*logs);
     *logs = NULL;
@@ -126,7 +126,7 @@ void tc_log2s_destroy(tc_log2s **logs)
 /* Adds the logarithm of k's first eight binary digits, from the table, and the logarithm of the
  * remaining factor. The sum is rounded down to a multiple of 2^-80; if it is so near to such a
  * multiple that its error could change the result, tc_log2_q80 is used instead. */
-tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k)
+tc_u128 tc_log2_cache_compute(const tc_log2_cache *logs, uint64_t k)
 {
     assert(k > 0 && k >> 32 == 0);
     enum {

@@ -20,7 +20,7 @@ double tc_cbrt(double x);
 /* --- logarithms of counts -------------------------------------------------------------------- */
 
 /* The greatest number of elements of a tc_logs. */
-enum { TC_LOGS = 65536 };
+enum { TC_MAX_LOGS = 65536 };
 /* A table of k log2(k), in units of 2^-80, for k < n, with errors of less than k 2^-75. The
  * logarithm of a product is computed as the sum of its factors' logarithms. */
 typedef struct tc_logs {
@@ -28,7 +28,7 @@ typedef struct tc_logs {
     size_t n;
 } tc_logs;
 
-/* Makes a table of at most TC_LOGS elements, for counts up to `most`. */
+/* Makes a table of at most TC_MAX_LOGS elements, for counts up to `most`. */
 tc_status tc_logs_init(tc_logs *logs, uint64_t most, tc_err *err);
 void tc_logs_free(tc_logs *logs);
 
@@ -36,29 +36,29 @@ void tc_logs_free(tc_logs *logs);
  * computed. */
 static inline tc_u128 tc_k_log2_k(const tc_logs *logs, uint64_t k)
 {
-    return k < logs->n ? logs->k_log2_k[k] : tc_wide_times(tc_log2_q80(k), k);
+    return k < logs->n ? logs->k_log2_k[k] : tc_u128_times(tc_log2_q80(k), k);
 }
 
 /* A cache of tc_log2_q80 for one thread; it is several times as fast if counts repeat. */
-enum { TC_LOG2S = 4096 };
-typedef struct tc_log2s {
-    tc_u128 octave[129];      /* log2(128 + i) in units of 2^-120 */
-    tc_u128 cached[TC_LOG2S]; /* tc_log2_q80(k); 0: not yet computed */
-} tc_log2s;
+enum { TC_LOG2_CACHE_SIZE = 4096 };
+typedef struct tc_log2_cache {
+    tc_u128 octave[129];                /* log2(128 + i) in units of 2^-120 */
+    tc_u128 cached[TC_LOG2_CACHE_SIZE]; /* tc_log2_q80(k); 0: not yet computed */
+} tc_log2_cache;
 
 /* Makes an empty cache. Returns NULL if there is no memory. */
-tc_log2s *tc_log2s_create(void);
-void tc_log2s_destroy(tc_log2s **logs);
+tc_log2_cache *tc_log2_cache_create(void);
+void tc_log2_cache_destroy(tc_log2_cache **logs);
 /* Computes the same bits as tc_log2_q80(k), faster and without the cache; 0 < k < 2^32. */
-tc_u128 tc_log2s_compute(const tc_log2s *logs, uint64_t k);
+tc_u128 tc_log2_cache_compute(const tc_log2_cache *logs, uint64_t k);
 
 /* Returns tc_log2_q80(k), using the cache; 0 < k < 2^32. */
-static inline tc_u128 tc_log2s_of(tc_log2s *logs, uint64_t k)
+static inline tc_u128 tc_log2_cache_get(tc_log2_cache *logs, uint64_t k)
 {
-    if (k >= TC_LOG2S)
-        return tc_log2s_compute(logs, k);
+    if (k >= TC_LOG2_CACHE_SIZE)
+        return tc_log2_cache_compute(logs, k);
     if (logs->cached[k] == 0)
-        logs->cached[k] = tc_log2s_compute(logs, k);
+        logs->cached[k] = tc_log2_cache_compute(logs, k);
     return logs->cached[k];
 }
 

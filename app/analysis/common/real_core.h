@@ -15,7 +15,7 @@ typedef struct tc_u128 {
     tc_u64 lo, hi;
 } tc_u128;
 
-TC_INLINE tc_u128 tc_wide(tc_u64 hi, tc_u64 lo)
+TC_INLINE tc_u128 tc_make_u128(tc_u64 hi, tc_u64 lo)
 {
     tc_u128 a;
 
@@ -28,25 +28,25 @@ TC_INLINE tc_u128 tc_wide(tc_u64 hi, tc_u64 lo)
 #define TC_HIGH(a) ((a).hi)
 #define tc_sqrt(a) sqrt(a)
 
-TC_INLINE tc_u128 tc_wide_add(tc_u128 a, tc_u128 b)
+TC_INLINE tc_u128 tc_u128_add(tc_u128 a, tc_u128 b)
 {
     const tc_u64 lo = a.lo + b.lo;
 
-    return tc_wide(a.hi + b.hi + (lo < a.lo ? 1 : 0), lo);
+    return tc_make_u128(a.hi + b.hi + (lo < a.lo ? 1 : 0), lo);
 }
 
-TC_INLINE tc_u128 tc_wide_sub(tc_u128 a, tc_u128 b)
+TC_INLINE tc_u128 tc_u128_sub(tc_u128 a, tc_u128 b)
 {
-    return tc_wide(a.hi - b.hi - (a.lo < b.lo ? 1 : 0), a.lo - b.lo);
+    return tc_make_u128(a.hi - b.hi - (a.lo < b.lo ? 1 : 0), a.lo - b.lo);
 }
 
 /* The double nearest to a signed number (two's complement), ties to even. The number is shifted so
  * that its highest bit that is set is bit 127. Of its lower 64 bits it then matters only whether
  * one is set, which decides a tie. */
-TC_INLINE double tc_wide_double(tc_u128 a)
+TC_INLINE double tc_u128_to_double(tc_u128 a)
 {
     const bool negative = (a.hi >> 63) != 0;
-    const tc_u128 size = negative ? tc_wide_sub(tc_wide(0, 0), a) : a;
+    const tc_u128 size = negative ? tc_u128_sub(tc_make_u128(0, 0), a) : a;
     const tc_u32 shift = size.hi != 0 ? tc_clz64(size.hi)
                                       : 64 + tc_clz64(size.lo); /* leading zeros; 128: size is 0 */
     tc_u64 upper = size.hi, rest = size.lo;
@@ -74,22 +74,22 @@ typedef unsigned __int128 tc_u128;
 #define TC_LOW(a) ((tc_u64)(a))
 #define TC_HIGH(a) ((tc_u64)((a) >> 64))
 
-TC_INLINE tc_u128 tc_wide(tc_u64 hi, tc_u64 lo)
+TC_INLINE tc_u128 tc_make_u128(tc_u64 hi, tc_u64 lo)
 {
     return (tc_u128)hi << 64 | lo;
 }
 
-TC_INLINE tc_u128 tc_wide_add(tc_u128 a, tc_u128 b)
+TC_INLINE tc_u128 tc_u128_add(tc_u128 a, tc_u128 b)
 {
     return a + b;
 }
 
-TC_INLINE tc_u128 tc_wide_sub(tc_u128 a, tc_u128 b)
+TC_INLINE tc_u128 tc_u128_sub(tc_u128 a, tc_u128 b)
 {
     return a - b;
 }
 
-TC_INLINE double tc_wide_double(tc_u128 a)
+TC_INLINE double tc_u128_to_double(tc_u128 a)
 {
     return (double)(__int128)a;
 }
@@ -97,22 +97,23 @@ TC_INLINE double tc_wide_double(tc_u128 a)
 #endif
 
 /* a * b modulo 2^128. */
-TC_INLINE tc_u128 tc_wide_times(tc_u128 a, tc_u64 b)
+TC_INLINE tc_u128 tc_u128_times(tc_u128 a, tc_u64 b)
 {
-    return tc_wide(TC_HIGH(a) * b + tc_mulhi(TC_LOW(a), b), TC_LOW(a) * b);
+    return tc_make_u128(TC_HIGH(a) * b + tc_mulhi(TC_LOW(a), b), TC_LOW(a) * b);
 }
 
 /* a * b / 2^127, rounded down. */
 TC_INLINE tc_u128 tc_mul_q127(tc_u128 a, tc_u128 b)
 {
     const tc_u64 a1 = TC_HIGH(a), a0 = TC_LOW(a), b1 = TC_HIGH(b), b0 = TC_LOW(b);
-    tc_u128 low = tc_wide(0, tc_mulhi(a0, b0)), high = tc_wide(tc_mulhi(a1, b1), a1 * b1);
+    tc_u128 low = tc_make_u128(0, tc_mulhi(a0, b0)), high = tc_make_u128(tc_mulhi(a1, b1), a1 * b1);
 
-    low = tc_wide_add(tc_wide_add(low, tc_wide(0, a1 * b0)), tc_wide(0, a0 * b1));
-    high =
-        tc_wide_add(tc_wide_add(high, tc_wide(0, tc_mulhi(a1, b0))), tc_wide(0, tc_mulhi(a0, b1)));
-    high = tc_wide_add(high, tc_wide(0, TC_HIGH(low)));
-    return tc_wide(TC_HIGH(high) << 1 | TC_LOW(high) >> 63, TC_LOW(high) << 1 | TC_LOW(low) >> 63);
+    low = tc_u128_add(tc_u128_add(low, tc_make_u128(0, a1 * b0)), tc_make_u128(0, a0 * b1));
+    high = tc_u128_add(tc_u128_add(high, tc_make_u128(0, tc_mulhi(a1, b0))),
+                       tc_make_u128(0, tc_mulhi(a0, b1)));
+    high = tc_u128_add(high, tc_make_u128(0, TC_HIGH(low)));
+    return tc_make_u128(TC_HIGH(high) << 1 | TC_LOW(high) >> 63,
+                        TC_LOW(high) << 1 | TC_LOW(low) >> 63);
 }
 
 /* log2(k) in units of 2^-80, for k > 0, with an error below 2^-79. It is computed bit by bit:
@@ -121,18 +122,20 @@ TC_INLINE tc_u128 tc_mul_q127(tc_u128 a, tc_u128 b)
 TC_INLINE tc_u128 tc_log2_q80(tc_u64 k)
 {
     const int shift = tc_clz64(k);
-    tc_u128 m = tc_wide(k << shift, 0); /* in [2^127, 2^128): 1.0 is 2^127 */
-    tc_u128 result = tc_wide(0, 63 - (tc_u64)shift);
+    tc_u128 m = tc_make_u128(k << shift, 0); /* in [2^127, 2^128): 1.0 is 2^127 */
+    tc_u128 result = tc_make_u128(0, 63 - (tc_u64)shift);
 
     for (int i = 0; i < 80; i++) {
         /* m^2 is in [1, 4): one factor is halved first, so that the product fits. */
         const tc_u128 square =
-            tc_mul_q127(m, tc_wide(TC_HIGH(m) >> 1, TC_HIGH(m) << 63 | TC_LOW(m) >> 1));
+            tc_mul_q127(m, tc_make_u128(TC_HIGH(m) >> 1, TC_HIGH(m) << 63 | TC_LOW(m) >> 1));
         const tc_u64 bit = TC_HIGH(square) >> 63;
 
-        result = tc_wide(TC_HIGH(result) << 1 | TC_LOW(result) >> 63, TC_LOW(result) << 1 | bit);
-        m = bit != 0 ? square
-                     : tc_wide(TC_HIGH(square) << 1 | TC_LOW(square) >> 63, TC_LOW(square) << 1);
+        result =
+            tc_make_u128(TC_HIGH(result) << 1 | TC_LOW(result) >> 63, TC_LOW(result) << 1 | bit);
+        m = bit != 0
+                ? square
+                : tc_make_u128(TC_HIGH(square) << 1 | TC_LOW(square) >> 63, TC_LOW(square) << 1);
     }
     return result;
 }

@@ -37,7 +37,7 @@ TC_INLINE tc_i32 uf_load(uf_nodes node)
  * before: `root`, or another parent if another work-item has linked the root meanwhile; the caller
  * must then join that parent with `parent`. (Uses atomic_min, as a compare-and-exchange takes up to
  * 8% longer on a GPU if many work-items do it.) */
-TC_INLINE tc_i32 uf_lower(uf_nodes node, tc_i32 root, tc_i32 parent)
+TC_INLINE tc_i32 uf_link_root(uf_nodes node, tc_i32 root, tc_i32 parent)
 {
     (void)root;
     return atomic_min(node, parent);
@@ -86,7 +86,7 @@ TC_INLINE void uf_store(int32_t *node, int32_t value)
 
 /* Changes the link in *node from `root` to `parent`, unless another thread has changed it. Returns
  * the link before. */
-TC_INLINE int32_t uf_lower(int32_t *node, int32_t root, int32_t parent)
+TC_INLINE int32_t uf_link_root(int32_t *node, int32_t root, int32_t parent)
 {
     __atomic_compare_exchange_n(node, &root, parent, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return root;
@@ -119,7 +119,7 @@ TC_INLINE tc_i32 uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 
         if (parent == larger) {
             smaller = uf_find_shared(nodes, smaller);
-            parent = UF_LINK(uf_lower(&nodes[larger], UF_LINK(larger), UF_LINK(smaller)));
+            parent = UF_LINK(uf_link_root(&nodes[larger], UF_LINK(larger), UF_LINK(smaller)));
             if (parent == larger)
                 return larger;
         }
@@ -130,7 +130,7 @@ TC_INLINE tc_i32 uf_union_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
 }
 
 /* Does the same as uf_union_shared, but is faster for numbers that often have the same parent. */
-TC_INLINE tc_i32 uf_join_shared(uf_nodes nodes, tc_i32 a, tc_i32 b)
+TC_INLINE tc_i32 uf_union_shared_fast(uf_nodes nodes, tc_i32 a, tc_i32 b)
 {
     return a != b && uf_load(&nodes[a]) != uf_load(&nodes[b]) ? uf_union_shared(nodes, a, b) : 0;
 }

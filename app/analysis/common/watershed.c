@@ -80,7 +80,7 @@ static bool is_inner_row(const ws_shape *s, position_xyz position)
 
 /* --- uphill ---------------------------------------------------------------------------------- */
 
-/* Does the same as ws_highest, for a pixel i whose neighbours are all in the picture. */
+/* Does the same as ws_highest_neighbour, for a pixel i whose neighbours are all in the picture. */
 static inline size_t highest_around(const uint32_t *height, size_t i, const steps *w, bool plateaus)
 {
     uint32_t most = height[i];
@@ -119,13 +119,13 @@ static void ascend_rows(const ws_map *m, size_t row0, size_t row1)
             size_t to;
 
             if (m->height[i] == 0) {
-                m->up[i] = WS_GROUND;
+                m->up[i] = WS_NO_HILL;
                 continue;
             }
             to = inner && x > 0 && x + 1 < nx
                      ? highest_around(m->height, i, &w, m->plateaus)
-                     : (size_t)ws_highest(m->height, s, (int32_t)x, position.y, position.z,
-                                          m->plateaus);
+                     : (size_t)ws_highest_neighbour(m->height, s, (int32_t)x, position.y,
+                                                    position.z, m->plateaus);
             m->up[i] = m->plateaus && to == i ? WS_UNKNOWN : (int32_t)to;
         }
     }
@@ -200,7 +200,7 @@ static tc_status enter_plateaus(const ws_map *m, const steps *w, const ws_list *
             m->up[neighbour] = WS_PENDING(i);
         }
         if (n % BLOCK == 0)
-            return_if_error(tc_ask(poll, err));
+            return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }
@@ -215,7 +215,7 @@ static tc_status settle_pixels(const ws_map *m, const ws_list *list, const tc_po
     for (size_t i = 0, end; i < list->n_pixels;) {
         for (end = tc_block_end(i, list->n_pixels); i < end; i++)
             m->up[list->pixels[i]] = WS_PENDING(m->up[list->pixels[i]]);
-        return_if_error(tc_ask(poll, err));
+        return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }
@@ -264,7 +264,7 @@ static void flat_rows(const ws_map *m, size_t row0, size_t row1)
 }
 
 /* Does WS_FLAT_JOIN for rows [row0, row1). All neighbours of equal height belong to the same
- * plateau, so they are nodes, too. The link to node 0 has the value of WS_GROUND, so the height
+ * plateau, so they are nodes, too. The link to node 0 has the value of WS_NO_HILL, so the height
  * decides whether a pixel is ground. */
 static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
 {
@@ -281,7 +281,7 @@ static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
             const size_t neighbour = (size_t)((ptrdiff_t)i + w.offset[k]);
 
             if (step_is_within(s, &w, position, k) && m->height[neighbour] == m->height[i])
-                uf_join_shared(m->up, (int32_t)i, (int32_t)neighbour);
+                uf_union_shared_fast(m->up, (int32_t)i, (int32_t)neighbour);
         }
     }
 }
@@ -312,7 +312,7 @@ static int32_t follow_up(int32_t *up, int32_t i)
     return end;
 }
 
-/* Does WS_TOPS for rows [row0, row1). */
+/* Does WS_MAXIMA for rows [row0, row1). */
 static void top_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const size_t nx = (size_t)m->shape.nx;
@@ -450,13 +450,14 @@ static tc_status gather_saddles(ws_list *lists, size_t n_lists, ws_list *gathere
 
     for (size_t k = 0; k < n_lists; k++)
         n += lists[k].n;
-    gathered->saddles = os_zeroed((n + 1) * sizeof *gathered->saddles);
+    gathered->saddles = os_alloc_zeroed((n + 1) * sizeof *gathered->saddles);
     if (gathered->saddles == NULL)
         return tc_no_memory(err, "the saddles");
     for (size_t k = 0; k < n_lists; k++) {
         ws_list *const p = &lists[k];
 
-        for (size_t i = 0, end; status == TC_OK && i < p->n; i = end, status = tc_ask(poll, err)) {
+        for (size_t i = 0, end; status == TC_OK && i < p->n;
+             i = end, status = tc_call_poll(poll, err)) {
             end = tc_block_end(i, p->n);
             memcpy(gathered->saddles + gathered->n, p->saddles + i, (end - i) * sizeof *p->saddles);
             gathered->n += end - i;
@@ -491,7 +492,7 @@ static tc_status join_maxima(const ws_map *m, const ws_list *saddles, const tc_p
 
         if (a != b && !m->is_separate(m->rule, height[low], s->height))
             m->up[low] = high;
-        return_if_error(tc_ask(poll, err));
+        return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }
@@ -512,8 +513,8 @@ static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, con
 
 /* --- hills ----------------------------------------------------------------------------------- */
 
-void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
-              bool (*counts)(const void *user, size_t i), const void *user)
+void ws_find_first_pixels(const ws_map *m, size_t row0, size_t row1, int32_t *first,
+                          bool (*counts)(const void *user, size_t i), const void *user)
 {
     assert(row0 <= row1 && row1 <= (size_t)m->shape.ny * (size_t)m->shape.nz);
     const size_t nx = (size_t)m->shape.nx;
@@ -536,7 +537,7 @@ void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
 
 /* --- part by part ---------------------------------------------------------------------------- */
 
-void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list)
+void ws_process_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list)
 {
     assert(row0 <= row1 && row1 <= (size_t)m->shape.ny * (size_t)m->shape.nz);
     switch (part) {
@@ -544,13 +545,13 @@ void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *l
     case WS_EDGES: edge_rows(m, row0, row1, list); break;
     case WS_FLAT: flat_rows(m, row0, row1); break;
     case WS_FLAT_JOIN: flat_join_rows(m, row0, row1); break;
-    case WS_TOPS: top_rows(m, row0, row1); break;
+    case WS_MAXIMA: top_rows(m, row0, row1); break;
     case WS_SADDLES: saddle_rows(m, row0, row1, list); break;
     }
 }
 
-tc_status ws_end(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists, const tc_poll *poll,
-                 tc_err *err)
+tc_status ws_complete_part(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists,
+                           const tc_poll *poll, tc_err *err)
 {
     return part == WS_EDGES     ? cross_plateaus(m, lists, n_lists, poll, err)
            : part == WS_SADDLES ? join_hills(m, lists, n_lists, poll, err)

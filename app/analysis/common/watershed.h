@@ -8,9 +8,10 @@
  * border. The pixels of a plateau that is a maximum are one set of a union-find.
  * docs/dev/analyses/volume.md has the definition.
  *
- * The transform is computed in parts, in the order of ws_part: ws_rows does a part for a band of
- * rows (numbered through all slices), in any number of threads; when all rows are done, ws_end
- * completes the part. WS_EDGES is needed only with `plateaus`. ws_first is called last.
+ * The transform is computed in parts, in the order of ws_part: ws_process_rows does a part for a
+ * band of rows (numbered through all slices), in any number of threads; when all rows are done,
+ * ws_complete_part completes the part. WS_EDGES is needed only with `plateaus`.
+ * ws_find_first_pixels is called last.
  */
 #ifndef AN_WATERSHED_H
 #define AN_WATERSHED_H
@@ -43,7 +44,7 @@ typedef struct ws_map {
      * neighbour of equal height in raster order. */
     bool plateaus;
     const uint32_t *height; /* [nz][ny][nx]; pixels of height 0 belong to no hill */
-    int32_t *up; /* [nz][ny][nx] the pixel to which the path goes from each pixel; WS_GROUND: it
+    int32_t *up; /* [nz][ny][nx] the pixel to which the path goes from each pixel; WS_NO_HILL: it
                     has no path. A maximum has its own index or, after WS_SADDLES, that of the
                     maximum that it is joined with */
     /* Whether a maximum remains a hill of its own next to a higher maximum, given its height and
@@ -59,29 +60,29 @@ void ws_list_drop(ws_list *list);
 /* The parts of the computation. Each must be done for all rows before the next one begins. */
 typedef enum ws_part {
     WS_ASCEND, /* sets `up` to each pixel's highest neighbour, if that is higher */
-    WS_EDGES,  /* collects the pixels of plateaus next to a pixel whose direction is known; ws_end
-                  then continues from these into the plateaus, step by step */
+    WS_EDGES,  /* collects the pixels of plateaus next to a pixel whose direction is known;
+                  ws_complete_part  then continues from these into the plateaus, step by step */
     /* The remaining plateaus have no upper border, so they are maxima: */
     WS_FLAT,      /* makes each of their pixels a node of a union-find */
     WS_FLAT_JOIN, /* joins the pixels of each plateau */
-    WS_TOPS,      /* sets `up` to the maximum that each pixel leads to */
+    WS_MAXIMA,    /* sets `up` to the maximum that each pixel leads to */
     WS_SADDLES /* collects the saddles within these rows and between the last of them and the next
-                  row, except saddles at which is_separate is true; ws_end then joins maxima, from
-                  the highest saddle down, where is_separate is false: up[maximum] becomes the
-                  maximum that it is joined with */
+                  row, except saddles at which is_separate is true; ws_complete_part then joins
+                  maxima, from the highest saddle down, where is_separate is false: up[maximum]
+                  becomes the maximum that it is joined with */
 } ws_part;
 
 /* Does a part for rows [row0, row1). list: the thread's own list; if memory runs out, this is
- * recorded in the list, and ws_end reports it. */
-void ws_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list);
-/* Completes a part after ws_rows has done all rows, and empties the lists. Returns TC_NO_MEMORY, or
- * TC_TRY_LATER from the poll. */
-tc_status ws_end(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists, const tc_poll *poll,
-                 tc_err *err);
+ * recorded in the list, and ws_complete_part reports it. */
+void ws_process_rows(const ws_map *m, ws_part part, size_t row0, size_t row1, ws_list *list);
+/* Completes a part after ws_process_rows has done all rows, and empties the lists. Returns
+ * TC_NO_MEMORY, or TC_TRY_LATER from the poll. */
+tc_status ws_complete_part(const ws_map *m, ws_part part, ws_list *lists, size_t n_lists,
+                           const tc_poll *poll, tc_err *err);
 /* For rows [row0, row1): sets `up` to the maximum of each pixel's hill, and lowers first[maximum],
  * which must initially be INT32_MAX, to the index of the hill's first pixel for which `counts`
  * returns true, or of its first pixel if `counts` is NULL. */
-void ws_first(const ws_map *m, size_t row0, size_t row1, int32_t *first,
-              bool (*counts)(const void *user, size_t i), const void *user);
+void ws_find_first_pixels(const ws_map *m, size_t row0, size_t row1, int32_t *first,
+                          bool (*counts)(const void *user, size_t i), const void *user);
 
 #endif

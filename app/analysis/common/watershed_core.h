@@ -6,9 +6,9 @@
 #include "app/analysis/common/core.h"
 
 /* Special values of up[i] (watershed.h), which otherwise is the index of the pixel that the path
- * from pixel i goes to. WS_GROUND: the pixel belongs to no hill. WS_UNKNOWN: the pixel is on a
+ * from pixel i goes to. WS_NO_HILL: the pixel belongs to no hill. WS_UNKNOWN: the pixel is on a
  * plateau, and it is not known yet where its path goes. */
-#define WS_GROUND (-1)
+#define WS_NO_HILL (-1)
 #define WS_UNKNOWN (-2147483647 - 1)
 /* A preliminary value of `up` for a pixel of a plateau: its path goes to pixel i, unless another
  * pixel is found that is earlier in raster order. The earlier pixel i is, the greater is the value.
@@ -41,8 +41,8 @@ TC_INLINE int ws_is_within(const ws_shape *s, tc_i32 x, tc_i32 y, tc_i32 z)
  * returns the first of these in raster order; but with `plateaus` it returns the pixel itself, if
  * no neighbour is higher. height: may point to any slice of the picture; z is counted from this
  * slice. */
-TC_INLINE tc_i32 ws_highest(TC_GLOBAL const tc_u32 *height, const ws_shape *s, tc_i32 x, tc_i32 y,
-                            tc_i32 z, int plateaus)
+TC_INLINE tc_i32 ws_highest_neighbour(TC_GLOBAL const tc_u32 *height, const ws_shape *s, tc_i32 x,
+                                      tc_i32 y, tc_i32 z, int plateaus)
 {
     const tc_i32 start = (z * s->ny + y) * s->nx + x;
     tc_i32 best = start;

@@ -137,9 +137,9 @@ TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
  * it (-1). cell: the pair's index in h->cell. marginal_b: the part of s->marginal that belongs to
  * b, which the caller adds to s->marginal later; with two separate sums each addition takes one
  * instruction, with one sum they take three. */
-TC_INLINE void glcm_pair_moves(glcm_bins *h, tc_index a, tc_index b, tc_index cell,
-                               const glcm_steps *t, glcm_sums *s, glcm_pair64 *marginal_b,
-                               const int sign)
+TC_INLINE void glcm_update_pair(glcm_bins *h, tc_index a, tc_index b, tc_index cell,
+                                const glcm_steps *t, glcm_sums *s, glcm_pair64 *marginal_b,
+                                const int sign)
 {
     tc_index k, bin = a + b;
 
@@ -195,7 +195,7 @@ TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
  * 2^64, and coarse, in units of 2^-12. coarse has an error of less than 2^15, as table entries are
  * rounded: coarse is a sum of entries, over less than 2^14 cells on a CPU, and over less than 2^15
  * ordered pairs on a device. */
-TC_INLINE tc_u64 glcm_join(tc_u64 fine, tc_u64 coarse, int fbits)
+TC_INLINE tc_u64 glcm_join_sums(tc_u64 fine, tc_u64 coarse, int fbits)
 {
     const tc_u64 multiple = (coarse - (fine >> (GLCM_F_BITS - GLCM_COARSE_BITS)) + (1 << 15)) >> 16;
 
@@ -246,8 +246,8 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     const int k = fbits - 32; /* bits to drop from units of 2^-fbits to units of 2^-32 */
     const tc_u64 fn = f[n], f2n = f[2 * (tc_u64)n];
     const tc_u64 rounding = (tc_u64)n << (k - 1); /* half of 2^-32, times n, in units of 2^-fbits */
-    const tc_u64 fxy = glcm_join(fxy60, e2 >> GLCM_E2_BITS, fbits);
-    const tc_u64 fx = glcm_join(fx60, fx12, fbits);
+    const tc_u64 fxy = glcm_join_sums(fxy60, e2 >> GLCM_E2_BITS, fbits);
+    const tc_u64 fx = glcm_join_sums(fx60, fx12, fbits);
     const tc_u64 y = f2n - fx;               /* 2n HX */
     tc_i64 x = (tc_i64)(f2n - 2 * fx + fxy); /* 2n (2 HX - HXY) */
     tc_u64 t;                                /* 2 (HXY2 - HXY) in units of 2^-58 */

@@ -58,7 +58,7 @@ typedef struct scratch {
     size_t columns_size;
     uint32_t *counts; /* [count_tables][levels][levels]: pairs of the ROI, by the level of the first
                          pixel and that of the second */
-    tc_log2s *logs;
+    tc_log2_cache *logs;
     tc_status status; /* status of the thread's chunks in this step */
 } scratch;
 
@@ -82,7 +82,7 @@ typedef struct cpu_worker {
     glcm_bands *bands;    /* [results_size]: band sums of each chunk */
     /* [results_size]: statistics of each chunk, of the features beyond the 13; NULL if none of
      * these features is wanted. */
-    glcm_more *more;
+    glcm_more_stat *more;
     size_t results_size; /* at most MOST_CHUNKS */
     unsigned char *maps; /* the planes of the state's maps */
 } cpu_worker;
@@ -113,11 +113,11 @@ static void slide_window(sliding_window *w, const glcm_tables *t, const pair_cod
 
     for (const int32_t *at = m->leave, *const end = at + m->n; at != end; at++) {
         const pair_code *const p = &centre[*at];
-        glcm_pair_moves(&w->bins, p->a, p->b, p->cell, &steps, &s, &marginal_b, -1);
+        glcm_update_pair(&w->bins, p->a, p->b, p->cell, &steps, &s, &marginal_b, -1);
     }
     for (const int32_t *at = m->enter, *const end = at + m->n; at != end; at++) {
         const pair_code *const p = &centre[*at];
-        glcm_pair_moves(&w->bins, p->a, p->b, p->cell, &steps, &s, &marginal_b, 1);
+        glcm_update_pair(&w->bins, p->a, p->b, p->cell, &steps, &s, &marginal_b, 1);
     }
     s.marginal += marginal_b;
     w->s = s;
@@ -231,7 +231,7 @@ static void start_window(sliding_window *w, const glcm_tables *t, unsigned level
         for (int x = lens->lo[i]; x <= lens->hi[i]; x++) {
             const pair_code *const p = &centre[lens->row[i] * stride + x];
 
-            glcm_pair_moves(h, p->a, p->b, p->cell, &steps, &s, &marginal_b, 1);
+            glcm_update_pair(h, p->a, p->b, p->cell, &steps, &s, &marginal_b, 1);
         }
     s.marginal += marginal_b;
     w->s = s;
@@ -390,8 +390,8 @@ typedef struct chunk_work {
     const pair_code *centre; /* the centre's element of plane.codes; not used with `columns` */
     kept_features kept;      /* features that are not yet added to stat */
     glcm_stat *stat;
-    glcm_more *more; /* NULL: no features beyond the 13 */
-    uint64_t sum;    /* sum of the returned features of the current row's windows so far */
+    glcm_more_stat *more; /* NULL: no features beyond the 13 */
+    uint64_t sum;         /* sum of the returned features of the current row's windows so far */
     glcm_bands *bands;
     bool has_maps;              /* any element of `maps` is not NULL */
     float *maps[COOC_FEATURES]; /* for each feature: the slice of its map, or NULL */
@@ -570,7 +570,7 @@ static void add_more_features(chunk_work *u, uint32_t n, uint32_t missing)
     const unsigned levels = u->levels;
     const glcm_bins *const h = &u->window->bins;
     cooc_sums sums;
-    int64_t feature[GLCM_MORE];
+    int64_t feature[GLCM_MORE_FEATURES];
 
     sums.pairs = n;
     sums.squares = 0;
@@ -584,10 +584,10 @@ static void add_more_features(chunk_work *u, uint32_t n, uint32_t missing)
     sums.sum[0] -= missing;
     sums.difference[0] -= missing;
     glcm_more_features(&sums, levels, feature);
-    glcm_more_add(u->more, feature);
+    glcm_more_stat_add(u->more, feature);
     for (uint32_t set = u->worker->params->features >> GLCM_FEATURES; set != 0; set &= set - 1)
         u->sum += (uint64_t)feature[__builtin_ctz(set)];
-    for (unsigned i = 0; i < GLCM_MORE; i++)
+    for (unsigned i = 0; i < GLCM_MORE_FEATURES; i++)
         if (u->maps[GLCM_FEATURES + i] != NULL)
             put_map(u, GLCM_FEATURES + i, glcm_more_float(feature[i], GLCM_FEATURES + i, levels));
 }
@@ -771,7 +771,7 @@ static tc_status slide_tile(chunk_work *u, const glcm_chunk *chunk, scratch *s)
 
 /* Computes the features of the windows of a chunk, and adds them to *stat, *more and *bands. */
 static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
-                             glcm_stat *stat, glcm_more *more, glcm_bands *bands)
+                             glcm_stat *stat, glcm_more_stat *more, glcm_bands *bands)
 {
     chunk_work u = { .worker = w,
                      .levels = w->params->levels[chunk->level],
@@ -882,7 +882,7 @@ static void fold_counts(uint32_t *counts, size_t levels)
 
 /* Adds the features of the counted matrix to *stat and *more. */
 static void add_matrix_features(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
-                                glcm_stat *stat, glcm_more *more)
+                                glcm_stat *stat, glcm_more_stat *more)
 {
     const unsigned levels = w->params->levels[chunk->level];
 
@@ -892,7 +892,7 @@ static void add_matrix_features(const cpu_worker *w, const glcm_chunk *chunk, sc
 
 /* GLCM_WHOLE_ROI: computes a chunk, which is one matrix of all pairs of the ROI. */
 static tc_status whole_chunk(const cpu_worker *w, const glcm_chunk *chunk, scratch *s,
-                             glcm_stat *stat, glcm_more *more)
+                             glcm_stat *stat, glcm_more_stat *more)
 {
     clear_counts(w, chunk, s);
     count_rows(w, chunk, 0, w->g.ny, s->counts);
@@ -925,7 +925,7 @@ static tc_status large_chunk(cpu_worker *w, glcm_stat *stat, tc_err *err)
 
     glcm_stat_clear(stat);
     if (w->more != NULL)
-        glcm_more_clear(&w->more[0]);
+        glcm_more_stat_clear(&w->more[0]);
     for (unsigned t = 0; t < w->work->threads; t++)
         clear_counts(w, &w->roi_chunk, &w->scratch[t]);
     status =
@@ -942,14 +942,14 @@ static void run_chunk(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
     scratch *const s = &w->scratch[thread];
-    glcm_more *const more = w->more != NULL ? &w->more[part] : NULL;
+    glcm_more_stat *const more = w->more != NULL ? &w->more[part] : NULL;
     tc_status status;
     glcm_chunk chunk;
 
     glcm_chunk_at(&w->g, w->first + part, &chunk);
     glcm_stat_clear(&w->results[part]);
     if (more != NULL)
-        glcm_more_clear(more);
+        glcm_more_stat_clear(more);
     /* With GLCM_WHOLE_ROI the band sums are not used, nor written, so that they take no memory. */
     if (w->params->window != GLCM_WHOLE_ROI)
         w->bands[part] = (glcm_bands){ { 0 } };
@@ -1027,7 +1027,7 @@ static void cpu_close(void **worker)
             free(w->scratch[i].pairs);
             free(w->scratch[i].columns);
             free(w->scratch[i].counts);
-            tc_log2s_destroy(&w->scratch[i].logs);
+            tc_log2_cache_destroy(&w->scratch[i].logs);
         }
     }
     free(w->scratch);
@@ -1053,8 +1053,8 @@ static tc_status make_planes(cpu_worker *w, tc_err *err)
     if (w->quantiser == NULL)
         return tc_no_memory(err, "glcm");
     for (int i = 0; i < orientations; i++) {
-        w->grey[i] = os_zeroed(plane * w->params->n_levels);
-        w->roi[i] = os_zeroed(plane);
+        w->grey[i] = os_alloc_zeroed(plane * w->params->n_levels);
+        w->roi[i] = os_alloc_zeroed(plane);
         if (w->grey[i] == NULL || w->roi[i] == NULL)
             return tc_no_memory(err, "glcm");
     }
@@ -1062,8 +1062,8 @@ static tc_status make_planes(cpu_worker *w, tc_err *err)
         return TC_OK;
     /* Touches the pages of the transposed planes under work->poll, since the first rows that are
      * transposed would touch them all at once. */
-    return_if_error(tc_clear(w->grey[1], plane * w->params->n_levels, w->work->poll, err));
-    return tc_clear(w->roi[1], plane, w->work->poll, err);
+    return_if_error(tc_clear_memory(w->grey[1], plane * w->params->n_levels, w->work->poll, err));
+    return tc_clear_memory(w->roi[1], plane, w->work->poll, err);
 }
 
 /* Allocates the memory of the threads. Returns false if there is not enough. */
@@ -1076,7 +1076,7 @@ static bool make_scratch(cpu_worker *w, unsigned threads)
         if (w->params->window == GLCM_WHOLE_ROI) {
             /* one table of MAX_L levels, or MOST_TABLES tables of TABLES_LEVELS levels */
             w->scratch[i].counts = malloc((size_t)MAX_L * MAX_L * sizeof(uint32_t));
-            w->scratch[i].logs = tc_log2s_create();
+            w->scratch[i].logs = tc_log2_cache_create();
             if (w->scratch[i].counts == NULL || w->scratch[i].logs == NULL)
                 return false;
         } else {
@@ -1147,9 +1147,11 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
         free(w->more);
         w->results = malloc(n * sizeof *w->results);
         w->bands = malloc(n * sizeof *w->bands);
-        w->more = w->params->more ? malloc(n * sizeof *w->more) : NULL;
-        w->results_size =
-            w->results == NULL || w->bands == NULL || (w->params->more && w->more == NULL) ? 0 : n;
+        w->more = w->params->has_more_features ? malloc(n * sizeof *w->more) : NULL;
+        w->results_size = w->results == NULL || w->bands == NULL ||
+                                  (w->params->has_more_features && w->more == NULL)
+                              ? 0
+                              : n;
         if (w->results_size == 0)
             return tc_no_memory(err, "glcm");
     }
@@ -1174,7 +1176,7 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
         if (w->params->window != GLCM_WHOLE_ROI)
             glcm_bands_merge(glcm_state_bands(w->params, state), &w->bands[i]);
         if (w->more != NULL)
-            glcm_more_merge(
+            glcm_more_stat_merge(
                 &glcm_state_more(w->params,
                                  state)[chunk.level * w->params->n_offsets + chunk.offset],
                 &w->more[i]);

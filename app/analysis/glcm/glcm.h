@@ -76,7 +76,7 @@ typedef struct glcm_params {
     unsigned n_features;
     unsigned feature[COOC_FEATURES]; /* [n_features]: the bits that are set in `features` */
     const char *feature_names[COOC_FEATURES + 1];
-    bool more; /* some features are not among the 13 */
+    bool has_more_features; /* some features are not among the 13 */
     size_t n_offsets;
     glcm_offset *offsets; /* [n_offsets], sorted by distance, dy, dx */
     /* [GLCM_BANDS]: the CPU backend computes only the windows of the bands (glcm_bands) whose
@@ -94,18 +94,19 @@ typedef struct glcm_stat {
 } glcm_stat;
 
 /* The same statistics of the features beyond the 13, in units of 2^-glcm_fraction_bits. These
- * features are computed from a window's histograms if glcm_params.more is set. */
-typedef struct glcm_more {
-    glcm_moments feature[GLCM_MORE];
-} glcm_more;
+ * features are computed from a window's histograms if glcm_params.has_more_features is set. */
+typedef struct glcm_more_stat {
+    glcm_moments feature[GLCM_MORE_FEATURES];
+} glcm_more_stat;
 /* Computes the features beyond the 13 from the sums of a window, in units of 2^-glcm_fraction_bits.
  * None of these features needs logarithms. */
-void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE]);
-void glcm_more_clear(glcm_more *more);
+void glcm_more_features(const cooc_sums *sums, unsigned levels,
+                        int64_t feature[GLCM_MORE_FEATURES]);
+void glcm_more_stat_clear(glcm_more_stat *more);
 /* Adds the features of one window. */
-void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE]);
+void glcm_more_stat_add(glcm_more_stat *more, const int64_t feature[GLCM_MORE_FEATURES]);
 /* more += other */
-void glcm_more_merge(glcm_more *more, const glcm_more *other);
+void glcm_more_stat_merge(glcm_more_stat *more, const glcm_more_stat *other);
 
 /* A line is a row or a column that windows slide along; a band is a range of lines (glcm_band_of).
  * sum[i]: the sum, modulo 2^64, of all returned features of the windows of band i, with all offsets
@@ -117,19 +118,20 @@ typedef struct glcm_bands {
 /* bands += other */
 void glcm_bands_merge(glcm_bands *bands, const glcm_bands *other);
 
-/* The state consists of an an_state_head, glcm_stat[n_levels][n_offsets], glcm_more of the same
- * shape if glcm_params.more is set, glcm_bands, and a plane of float [nz][ny][nx] for each map. */
+/* The state consists of an an_state_head, glcm_stat[n_levels][n_offsets], glcm_more_stat of the
+ * same shape if glcm_params.has_more_features is set, glcm_bands, and a plane of float [nz][ny][nx]
+ * for each map. */
 static inline glcm_stat *glcm_state_stats(void *state)
 {
     return (glcm_stat *)(void *)((unsigned char *)state + sizeof(an_state_head));
 }
-/* Byte offsets in the state of glcm_more, of glcm_bands and of the first map. */
+/* Byte offsets in the state of glcm_more_stat, of glcm_bands and of the first map. */
 size_t glcm_state_more_at(const glcm_params *params);
 size_t glcm_state_bands_at(const glcm_params *params);
 size_t glcm_state_maps_at(const glcm_params *params);
-static inline glcm_more *glcm_state_more(const glcm_params *params, void *state)
+static inline glcm_more_stat *glcm_state_more(const glcm_params *params, void *state)
 {
-    return (glcm_more *)(void *)((unsigned char *)state + glcm_state_more_at(params));
+    return (glcm_more_stat *)(void *)((unsigned char *)state + glcm_state_more_at(params));
 }
 static inline glcm_bands *glcm_state_bands(const glcm_params *params, void *state)
 {
@@ -246,11 +248,11 @@ void glcm_tables_free(glcm_tables *t);
  * number of pairs with levels a <= b in row a, column b; elements below the diagonal are not read.
  * There are fewer than 2^30 pairs. Returns false if there are none. */
 bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tables *t,
-                          tc_log2s *logs, int64_t feature[GLCM_FEATURES]);
+                          tc_log2_cache *logs, int64_t feature[GLCM_FEATURES]);
 /* Adds the 13 features to *stat, as those of one window, and the features beyond the 13 to *more,
  * unless that is NULL. Arguments as for glcm_matrix_features. */
-void glcm_add_matrix(const uint32_t *pairs, unsigned levels, const glcm_tables *t, tc_log2s *logs,
-                     glcm_stat *stat, glcm_more *more);
+void glcm_add_matrix(const uint32_t *pairs, unsigned levels, const glcm_tables *t,
+                     tc_log2_cache *logs, glcm_stat *stat, glcm_more_stat *more);
 
 /* params.c */
 extern const an_param glcm_parameters[];
@@ -267,9 +269,9 @@ bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *
 bool glcm_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                       size_t size);
 /* Adds the names of the features, and the offsets. */
-tc_status glcm_constants(const void *params, wu_output *out, tc_err *err);
+tc_status glcm_add_constants(const void *params, wu_output *out, tc_err *err);
 /* Declares the arrays of an item's result: names, types and shapes, without data. */
-tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status glcm_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 
 /* The number of statistics, called moments here, of a feature over the windows of one offset: mean,
  * variance, minimum and maximum, in this order. All are NaN if no window has a pair. */

@@ -14,7 +14,7 @@
 
 /* Number of all features: the 13 of core.h, and those of more_core.h, which need double precision.
  */
-#define GLCM_ALL 24
+#define GLCM_ALL_FEATURES 24
 
 /* Groups of kernels, as bits of an_analysis.kernels. */
 #define GLCM_KERNELS_LOCAL 1   /* histograms in local memory */
@@ -40,7 +40,7 @@
 #define GLCM_SEGMENT 256
 
 /* The greatest number of rows of a lens (the pairs of one offset in a window, glcm_lens). */
-#define GLCM_ROWS 127
+#define GLCM_MAX_LENS_ROWS 127
 
 /* Work-items of a work-group of the kernel that computes features. */
 #define GLCM_GROUP 64
@@ -65,7 +65,7 @@ typedef struct glcm_work {
     tc_i32 map_x0, map_y0; /* maps: pixel of window (0,0) */
     tc_i32 line0, lines;   /* for GLCM_BAND: index of row 0 among the view's lines; number of the
                               view's lines */
-    tc_i32 map[GLCM_ALL];  /* maps: for each feature, the index of its plane, or -1 */
+    tc_i32 map[GLCM_ALL_FEATURES]; /* maps: for each feature, the index of its plane, or -1 */
 } glcm_work;
 
 /* A row of an offset's lens. When the window moves to the next column, one pair of the row leaves

@@ -7,7 +7,7 @@
 #include "app/analysis/glcm/core.h"
 
 /* The number of features beyond the 13. */
-enum { GLCM_MORE = COOC_FEATURES - GLCM_FEATURES };
+enum { GLCM_MORE_FEATURES = COOC_FEATURES - GLCM_FEATURES };
 
 /* The number of fraction bits of a feature: 32, or fewer if its greatest value, with this number of
  * levels, would need more than 48 bits in all. Cluster shade and prominence are third and fourth
@@ -28,10 +28,10 @@ TC_INLINE int glcm_fraction_bits(tc_u32 feature, tc_u32 levels)
 }
 
 /* Rounds features to fixed point. feature: [COOC_FEATURES], all features of a window; out:
- * [GLCM_MORE], those beyond the 13. */
+ * [GLCM_MORE_FEATURES], those beyond the 13. */
 TC_INLINE void glcm_more_fixed(const double *feature, tc_u32 levels, tc_i64 *out)
 {
-    for (tc_u32 i = 0; i < GLCM_MORE; i++) {
+    for (tc_u32 i = 0; i < GLCM_MORE_FEATURES; i++) {
         const double v = feature[GLCM_FEATURES + i] *
                          (double)((tc_i64)1 << glcm_fraction_bits(GLCM_FEATURES + i, levels));
 

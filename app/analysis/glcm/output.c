@@ -35,9 +35,9 @@ void glcm_stat_merge(glcm_stat *stat, const glcm_stat *other)
         glcm_moments_merge(&stat->feature[i], &other->feature[i]);
 }
 
-void glcm_more_merge(glcm_more *more, const glcm_more *other)
+void glcm_more_stat_merge(glcm_more_stat *more, const glcm_more_stat *other)
 {
-    for (int i = 0; i < GLCM_MORE; i++)
+    for (int i = 0; i < GLCM_MORE_FEATURES; i++)
         glcm_moments_merge(&more->feature[i], &other->feature[i]);
 }
 
@@ -49,7 +49,7 @@ void glcm_bands_merge(glcm_bands *bands, const glcm_bands *other)
 
 /* --- features beyond the 13 ------------------------------------------------------------------ */
 
-void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE])
+void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[GLCM_MORE_FEATURES])
 {
     double all[COOC_FEATURES];
 
@@ -57,16 +57,16 @@ void glcm_more_features(const cooc_sums *sums, unsigned levels, int64_t feature[
     glcm_more_fixed(all, levels, feature);
 }
 
-void glcm_more_add(glcm_more *more, const int64_t feature[GLCM_MORE])
+void glcm_more_stat_add(glcm_more_stat *more, const int64_t feature[GLCM_MORE_FEATURES])
 {
-    for (int i = 0; i < GLCM_MORE; i++)
+    for (int i = 0; i < GLCM_MORE_FEATURES; i++)
         glcm_moments_add(&more->feature[i], feature[i]);
 }
 
-void glcm_add_matrix(const uint32_t *pairs, unsigned levels, const glcm_tables *t, tc_log2s *logs,
-                     glcm_stat *stat, glcm_more *more)
+void glcm_add_matrix(const uint32_t *pairs, unsigned levels, const glcm_tables *t,
+                     tc_log2_cache *logs, glcm_stat *stat, glcm_more_stat *more)
 {
-    int64_t feature[GLCM_FEATURES], more_features[GLCM_MORE];
+    int64_t feature[GLCM_FEATURES], more_features[GLCM_MORE_FEATURES];
     cooc_sums sums;
 
     if (!glcm_matrix_features(pairs, levels, t, logs, feature))
@@ -79,7 +79,7 @@ void glcm_add_matrix(const uint32_t *pairs, unsigned levels, const glcm_tables *
         for (unsigned b = a; b < levels; b++)
             cooc_add(&sums, NULL, a, b, pairs[(size_t)a * levels + b]);
     glcm_more_features(&sums, levels, more_features);
-    glcm_more_add(more, more_features);
+    glcm_more_stat_add(more, more_features);
 }
 
 /* --- statistics ------------------------------------------------------------------------------ */
@@ -107,14 +107,14 @@ static void mean_and_variance(const glcm_moments *m, uint64_t n, double *mean, d
 typedef struct statistics {
     const glcm_params *p;
     const glcm_stat *stats;
-    const glcm_more *more; /* NULL: there are no features beyond the 13 */
+    const glcm_more_stat *more; /* NULL: there are no features beyond the 13 */
 } statistics;
 
 static statistics statistics_of(const glcm_params *p, const void *state)
 {
     const void *const more = (const unsigned char *)state + glcm_state_more_at(p);
 
-    return (statistics){ p, glcm_state_stats_const(state), p->more ? more : NULL };
+    return (statistics){ p, glcm_state_stats_const(state), p->has_more_features ? more : NULL };
 }
 
 /* Sets out to mean, variance, minimum and maximum of a feature over the windows of an entry. */
@@ -205,35 +205,36 @@ static void fill_offset_features(const statistics *s, double *row)
 /* Declares the array features, which has a column for each number of levels, distance, feature and
  * statistic, named for example glcm_L64_d03_contrast_mean. The fields without names in this and the
  * next declaration are name, dtype, role, table and title. */
-static wu_declared declare_features(const glcm_params *p)
+static wu_declaration declare_features(const glcm_params *p)
 {
-    return (wu_declared){ "features",
-                          WU_F64,
-                          WU_VALUE,
-                          "features",
-                          "glcm",
-                          .n_axes = 4,
-                          .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels,
-                                      .prefix = "L" },
-                                    { "distance", (uint32_t)p->n_distances, .numbers = p->distances,
-                                      .prefix = "d", .digits = 2 },
-                                    { "feature", p->n_features, .words = p->feature_names },
-                                    { "statistic", GLCM_STATISTICS, .words = statistic_names } } };
+    return (wu_declaration){
+        "features",
+        WU_F64,
+        WU_VALUE,
+        "features",
+        "glcm",
+        .n_axes = 4,
+        .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels, .prefix = "L" },
+                  { "distance", (uint32_t)p->n_distances, .numbers = p->distances, .prefix = "d",
+                    .digits = 2 },
+                  { "feature", p->n_features, .words = p->feature_names },
+                  { "statistic", GLCM_STATISTICS, .words = statistic_names } }
+    };
 }
 
-static wu_declared declare_offset_features(const glcm_params *p)
+static wu_declaration declare_offset_features(const glcm_params *p)
 {
-    return (wu_declared){ "offset_features",
-                          WU_F64,
-                          WU_VALUE,
-                          "offset_features",
-                          .deep = true,
-                          .n_axes = 4,
-                          .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels,
-                                      .prefix = "L" },
-                                    { "offset", (uint32_t)p->n_offsets, .array = "offsets" },
-                                    { "feature", p->n_features, .words = p->feature_names },
-                                    { .n = GLCM_MOMENTS, .words = moment_names } } };
+    return (wu_declaration){ "offset_features",
+                             WU_F64,
+                             WU_VALUE,
+                             "offset_features",
+                             .separate_axes = true,
+                             .n_axes = 4,
+                             .axes = { { "levels", (uint32_t)p->n_levels, .numbers = p->levels,
+                                         .prefix = "L" },
+                                       { "offset", (uint32_t)p->n_offsets, .array = "offsets" },
+                                       { "feature", p->n_features, .words = p->feature_names },
+                                       { .n = GLCM_MOMENTS, .words = moment_names } } };
 }
 
 /* The numbers 0 to GLCM_BANDS - 1, which name the columns of band_sums. */
@@ -245,9 +246,9 @@ static const unsigned band_numbers[GLCM_BANDS] = { SIXTY_FOUR(0),   SIXTY_FOUR(6
                                                    SIXTY_FOUR(128), SIXTY_FOUR(192),
                                                    SIXTY_FOUR(256), SIXTY_FOUR(320),
                                                    SIXTY_FOUR(384), SIXTY_FOUR(448) };
-static const wu_declared band_sums = { "band_sums", WU_I64, WU_PROOF, .n_axes = 1,
-                                       .axes = { { "band", GLCM_BANDS, .numbers = band_numbers,
-                                                   .prefix = "b" } } };
+static const wu_declaration band_sums = { "band_sums", WU_I64, WU_PROOF, .n_axes = 1,
+                                          .axes = { { "band", GLCM_BANDS, .numbers = band_numbers,
+                                                      .prefix = "b" } } };
 
 static tc_status declare_map(const glcm_params *p, const glcm_map *map, const wu_item *item,
                              wu_output *out, tc_err *err)
@@ -260,14 +261,14 @@ static tc_status declare_map(const glcm_params *p, const glcm_map *map, const wu
              map->vector[1]);
     snprintf(title, sizeof title, "%s, %u levels, offset (%d,%d)", feature, levels, map->vector[0],
              map->vector[1]);
-    return wu_output_declare(out, &(wu_declared){ name, WU_F32, WU_MAP, .title = title }, 1, item,
-                             err);
+    return wu_output_declare(out, &(wu_declaration){ name, WU_F32, WU_MAP, .title = title }, 1,
+                             item, err);
 }
 
-tc_status glcm_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+tc_status glcm_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
     const glcm_params *const p = params;
-    const wu_declared arrays[] = { declare_features(p), declare_offset_features(p) };
+    const wu_declaration arrays[] = { declare_features(p), declare_offset_features(p) };
     return_if_error(wu_output_declare(out, arrays, 1, item, err));
 
     if (p->window != GLCM_WHOLE_ROI)
@@ -287,7 +288,7 @@ tc_status glcm_finish(const an_work *work, size_t item_index, const void *state,
     const statistics stats = statistics_of(p, state);
     const size_t bytes = (size_t)item->nx * item->ny * item->nz * sizeof(float);
     const unsigned char *const planes = (const unsigned char *)state + glcm_state_maps_at(p);
-    return_if_error(glcm_expect(p, item, out, err));
+    return_if_error(glcm_declare_arrays(p, item, out, err));
 
     (void)item_index;
     for (size_t i = 0; i < p->n_maps; i++)
@@ -370,14 +371,15 @@ bool glcm_note_result(const void *params, const wu_item *item, const wu_output *
     return any;
 }
 
-tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
+tc_status glcm_add_constants(const void *params, wu_output *out, tc_err *err)
 {
     static const char *const columns[] = { "dx", "dy", "distance" };
     const glcm_params *const p = params;
-    const uint32_t width = p->more ? 64 : 48; /* characters of the longest possible name */
-    const wu_declared features = declare_features(p);
-    const uint64_t n = wu_declared_elements(&features);
-    const wu_declared arrays[] = {
+    const uint32_t width =
+        p->has_more_features ? 64 : 48; /* characters of the longest possible name */
+    const wu_declaration features = declare_features(p);
+    const uint64_t n = wu_declaration_elements(&features);
+    const wu_declaration arrays[] = {
         { "feature_names", WU_STR, WU_TITLES, "features", .width = width, .rows = n },
         /* The offsets along axis 2 of offset_features. */
         { "offsets", WU_I32, WU_KEYS, "offset_features", .rows = p->n_offsets, .n_axes = 1,
@@ -389,7 +391,7 @@ tc_status glcm_constants(const void *params, wu_output *out, tc_err *err)
     for (uint64_t i = 0; i < n; i++) {
         char title[WU_TITLE_MAX];
 
-        wu_title(&features, i, 0, title);
+        wu_declaration_title(&features, i, 0, title);
         wu_utf8_to_ucs4(title, (uint32_t *)wu_output_data(out, "feature_names") + i * width, width);
     }
     for (size_t o = 0; p->per_offset && o < p->n_offsets; o++) {
@@ -415,14 +417,14 @@ static int64_t rounded_quotient(i128 a, i128 b)
 
 /* Returns `total` times the entropy of a histogram of n bins, in units of 2^-80: the sum over its
  * bins of h[i] * (log2(total) - log2(h[i])). */
-static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total, tc_log2s *logs)
+static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total, tc_log2_cache *logs)
 {
-    const u128 log_total = tc_log2s_of(logs, total);
+    const u128 log_total = tc_log2_cache_get(logs, total);
     i128 sum = 0;
 
     for (size_t i = 0; i < n; i++)
         if (h[i] != 0)
-            sum += (i128)h[i] * (i128)(log_total - tc_log2s_of(logs, h[i]));
+            sum += (i128)h[i] * (i128)(log_total - tc_log2_cache_get(logs, h[i]));
     return sum;
 }
 
@@ -457,20 +459,20 @@ static void add_cell(matrix_sums *m, unsigned a, unsigned b, uint64_t n)
 
 /* Adds the sums that need logarithms. An element that is exactly the product of its marginals adds
  * exactly 0 to the information. */
-static void add_logs(matrix_sums *m, const uint32_t *pairs, unsigned levels, tc_log2s *logs)
+static void add_logs(matrix_sums *m, const uint32_t *pairs, unsigned levels, tc_log2_cache *logs)
 {
-    const i128 log_total = (i128)tc_log2s_of(logs, m->total);
+    const i128 log_total = (i128)tc_log2_cache_get(logs, m->total);
     i128 log_marginal[GLCM_MAX_LEVELS];
 
     for (unsigned a = 0; a < levels; a++)
-        log_marginal[a] = m->marginal[a] != 0 ? (i128)tc_log2s_of(logs, m->marginal[a]) : 0;
+        log_marginal[a] = m->marginal[a] != 0 ? (i128)tc_log2_cache_get(logs, m->marginal[a]) : 0;
     for (unsigned a = 0; a < levels; a++)
         for (unsigned b = a; b < levels; b++) {
             const uint64_t n = pairs[(size_t)a * levels + b], c = a == b ? 2 * n : n;
 
             if (n == 0)
                 continue;
-            const i128 log_c = (i128)tc_log2s_of(logs, c);
+            const i128 log_c = (i128)tc_log2_cache_get(logs, c);
 
             m->entropy += (i128)(2 * n) * (log_total - log_c);
             if ((u128)c * m->total != (u128)m->marginal[a] * m->marginal[b])
@@ -482,7 +484,7 @@ static void add_logs(matrix_sums *m, const uint32_t *pairs, unsigned levels, tc_
 }
 
 bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tables *t,
-                          tc_log2s *logs, int64_t feature[GLCM_FEATURES])
+                          tc_log2_cache *logs, int64_t feature[GLCM_FEATURES])
 {
     matrix_sums m;
     /* Sums over ordered pairs: s1 is that of a + b, s2 of a^2 + b^2, d1 of |a - b|, d2 of (a -

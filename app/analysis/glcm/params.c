@@ -21,10 +21,11 @@ static const char *const rois[] = { "all", "disc", "mask", NULL };
 
 /* The fields without names in these tables are key, type and field (an_param). */
 static const an_param window_keys[] = {
-    { "shape", AN_CHOICE, FIELD(window), .choices = shapes, .initial = "disc",
+    { "shape", AN_CHOICE, FIELD(window), .choices = shapes, .default_value = "disc",
       .help = "disc, square: a window around each pixel of the ROI; roi: the whole ROI at once." },
-    { "radius", AN_INT, FIELD(radius), .min = 1, .max = GLCM_MAX_RADIUS, .initial = "16",
-      .when = 1u << GLCM_DISC | 1u << GLCM_SQUARE, .unit = "pixels", .measure = AN_LENGTH,
+    { "radius", AN_INT, FIELD(radius), .min = 1, .max = GLCM_MAX_RADIUS, .default_value = "16",
+      .allowed_choices = 1u << GLCM_DISC | 1u << GLCM_SQUARE, .unit = "pixels",
+      .measure = AN_LENGTH,
       .help = "Radius of the disc, or half the square's side, rounded down." },
     { .key = NULL }
 };
@@ -33,13 +34,14 @@ static const an_param roi_keys[] = {
     { "type", AN_CHOICE, FIELD(roi), .choices = rois,
       .help = "all: every pixel; disc: those within r of its centre; mask: where the item's mask "
               "is not 0." },
-    { "r", AN_INT, FIELD(roi_r), .min = 0, .max = WU_MAX_SIDE, .when = 1u << GLCM_ROI_DISC,
-      .unit = "pixels", .measure = AN_LENGTH, .help = "Radius of the disc." },
-    { "cx", AN_INT, FIELD(roi_cx), .min = 0, .max = WU_MAX_SIDE, .initial = "",
-      .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
+    { "r", AN_INT, FIELD(roi_r), .min = 0, .max = WU_MAX_SIDE,
+      .allowed_choices = 1u << GLCM_ROI_DISC, .unit = "pixels", .measure = AN_LENGTH,
+      .help = "Radius of the disc." },
+    { "cx", AN_INT, FIELD(roi_cx), .min = 0, .max = WU_MAX_SIDE, .default_value = "",
+      .allowed_choices = 1u << GLCM_ROI_DISC, .unit = "pixels",
       .help = "Column of the disc's centre; if absent: width/2, rounded down." },
-    { "cy", AN_INT, FIELD(roi_cy), .min = 0, .max = WU_MAX_SIDE, .initial = "",
-      .when = 1u << GLCM_ROI_DISC, .unit = "pixels",
+    { "cy", AN_INT, FIELD(roi_cy), .min = 0, .max = WU_MAX_SIDE, .default_value = "",
+      .allowed_choices = 1u << GLCM_ROI_DISC, .unit = "pixels",
       .help = "Row of the disc's centre; if absent: height/2, rounded down." },
     { .key = NULL }
 };
@@ -59,33 +61,35 @@ const an_param glcm_parameters[] = {
       .help = "hcc: as Help Conquer Cancer computed it: the defaults, with a disc of radius 84 as "
               "ROI. Other keys override it." },
     { "levels", AN_INTS, FIELD(levels), .count = FIELD(n_levels), .min = 2, .max = GLCM_MAX_LEVELS,
-      .initial = "[16,32,64]", .help = "Numbers of grey levels; features are computed for each." },
+      .default_value = "[16,32,64]",
+      .help = "Numbers of grey levels; features are computed for each." },
     { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges,
-      .word = FIELD(range), .initial = "type", .unit = "grey values",
+      .word = FIELD(range), .default_value = "type", .unit = "grey values",
       .help = "Grey values that are spread over the levels, [lo,hi]; type, null: the item's whole "
               "bit depth; image: from the item's least to its greatest, in all slices, whatever "
               "the ROI." },
-    { "window", AN_OBJECT, .keys = window_keys, .initial = "{}",
+    { "window", AN_OBJECT, .keys = window_keys, .default_value = "{}",
       .help = "The pixels that one matrix counts." },
     { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1,
       .max = GLCM_MAX_DISTANCE,
-      .initial = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25]",
+      .default_value = "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25]",
       .unit = "pixels",
       .help = "How far apart the two pixels of a pair are; all distances together have at most "
               "65,536 offsets." },
-    { "directions", AN_CHOICE, FIELD(four_directions), .choices = directions, .initial = "all",
+    { "directions", AN_CHOICE, FIELD(four_directions), .choices = directions,
+      .default_value = "all",
       .help = "all: every offset whose length rounds to the distance d, but only one of two "
               "opposite offsets; four: (d,0), (d,d), (0,d), (-d,d)." },
-    { "roi", AN_OBJECT, .keys = roi_keys, .initial = "{\"type\":\"all\"}",
+    { "roi", AN_OBJECT, .keys = roi_keys, .default_value = "{\"type\":\"all\"}",
       .help = "Region of interest: which pixels have a window." },
-    { "per_offset", AN_BOOL, FIELD(per_offset), .initial = "false",
+    { "per_offset", AN_BOOL, FIELD(per_offset), .default_value = "false",
       .help = "Whether offset_features is returned." },
     { "features", AN_WORDS, FIELD(features), .words = cooc_names, .choices = feature_sets,
-      .word = FIELD(feature_set), .initial = "haralick",
+      .word = FIELD(feature_set), .default_value = "haralick",
       .help = "haralick: the first 13; ibsi: all. Those beyond the 13 need the CPU, or a device "
               "with double precision." },
     { "maps", AN_OBJECTS, FIELD(maps), .count = FIELD(n_maps), .stride = sizeof(glcm_map),
-      .keys = map_keys, .initial = "[]",
+      .keys = map_keys, .default_value = "[]",
       .help = "Maps of a feature that are returned; not with the window roi." },
     { .key = NULL }
 };
@@ -197,7 +201,7 @@ tc_status glcm_derive_params(void *params, const char *where, tc_err *err)
             p->feature_names[p->n_features] = cooc_names[f];
             p->feature[p->n_features++] = f;
         }
-    p->more = p->features >> GLCM_FEATURES != 0;
+    p->has_more_features = p->features >> GLCM_FEATURES != 0;
     return_if_error(make_offsets(p, where, err));
     for (size_t i = 0; i < p->n_maps; i++)
         return_if_error(find_map(p, i, where, err));

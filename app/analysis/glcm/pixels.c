@@ -188,7 +188,7 @@ static tc_status compute_sample(const an_work *work, const sample *s, wu_output 
                      .result_only = s->is_all };
     const tc_status status = an_glcm.plan(&s->params, work->item, &part.plan, err);
 
-    return status == TC_OK ? an_compute(&an_glcm, &part, 0, 0, out, err) : status;
+    return status == TC_OK ? an_compute_item(&an_glcm, &part, 0, 0, out, err) : status;
 }
 
 /* The greatest distance of a feature's values from `mean`. */
@@ -491,7 +491,7 @@ static tc_status check_bands(const an_work *work, const glcm_geometry *g, const 
     return_if_error(an_glcm.plan(&params, work->item, &part.plan, err));
     state = calloc(1, part.plan.state_bytes);
     return_if_error(state == NULL ? tc_no_memory(err, "a band")
-                                  : an_work_run(&an_glcm, &glcm_cpu, &part, state, 0, err));
+                                  : an_run_chunks(&an_glcm, &glcm_cpu, &part, state, 0, err));
     for (int i = 0; i < GLCM_BANDS; i++)
         if (bands[i] && glcm_state_bands(&params, state)->sum[i] != (uint64_t)claimed[i])
             return tc_fail(err, TC_BAD_INPUT,

@@ -85,7 +85,8 @@ static double window_flops(const glcm_params *p, double levels)
 {
     const double r = p->radius;
 
-    return 380 + 80 * r + 0.54 * r * r + (p->more ? 660 + 38 * levels + 1.5 * levels * levels : 0);
+    return 380 + 80 * r + 0.54 * r * r +
+           (p->has_more_features ? 660 + 38 * levels + 1.5 * levels * levels : 0);
 }
 
 /* Returns the greatest number of windows in a chunk: at most CHUNK_WINDOWS, and so few that a chunk
@@ -164,12 +165,12 @@ static tc_status value_range(const an_work *work, unsigned *lo, unsigned *hi, tc
     *hi = 0;
     for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++) {
-            const unsigned v = wu_grey(px, i);
+            const unsigned v = wu_grey_value(px, i);
 
             *lo = v < *lo ? v : *lo;
             *hi = v > *hi ? v : *hi;
         }
-        return_if_error(tc_ask(work->poll, err));
+        return_if_error(tc_call_poll(work->poll, err));
     }
     return TC_OK;
 }
@@ -294,7 +295,8 @@ size_t glcm_state_more_at(const glcm_params *p)
 
 size_t glcm_state_bands_at(const glcm_params *p)
 {
-    return glcm_state_more_at(p) + (p->more ? p->n_levels * p->n_offsets * sizeof(glcm_more) : 0);
+    return glcm_state_more_at(p) +
+           (p->has_more_features ? p->n_levels * p->n_offsets * sizeof(glcm_more_stat) : 0);
 }
 
 size_t glcm_state_maps_at(const glcm_params *p)
@@ -313,7 +315,8 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
     if (p->window == GLCM_WHOLE_ROI) {
         for (size_t i = 0; i < p->n_levels; i++)
             most = tc_larger(most, (uint64_t)p->levels[i]);
-        return tc_larger(most * most * sizeof(uint32_t), 3 << 16) + sizeof(tc_log2s) + PLAN_THREAD;
+        return tc_larger(most * most * sizeof(uint32_t), 3 << 16) + sizeof(tc_log2_cache) +
+               PLAN_THREAD_BYTES;
     }
     for (int turn = 0; turn < 2; turn++) {
         const glcm_view *const v = &g->view[turn];
@@ -323,7 +326,7 @@ static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
 
         most = pixels > most ? pixels : most;
     }
-    return most * 4 + ((uint64_t)128 << 10) + PLAN_THREAD;
+    return most * 4 + ((uint64_t)128 << 10) + PLAN_THREAD_BYTES;
 }
 
 /* Returns the number of operations for one matrix of a whole picture. It depends on the number of
@@ -354,7 +357,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     /* The planes are the levels and the ROI of a slice and, if windows slide, the transposed copies
      * of both. */
     out->memory_bytes =
-        PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) + out->state_bytes +
+        PLAN_PROGRAM_BYTES + voxels * (item->bits / 8 + (item->n_masks > 0)) + out->state_bytes +
         plane * (p->n_levels + 1) * (whole ? 1 : 2) +
         (whole ? (uint64_t)5 << 17
                : ((uint64_t)12 << 17) + tc_smaller(g.chunks / g.nz, 1024) * sizeof(glcm_bands));
@@ -368,7 +371,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
         chunks += (double)item->nz * (double)p->n_offsets *
                   (p->window == GLCM_WHOLE_ROI ? picture_flops(windows, p->levels[i])
                                                : windows * window_flops(p, p->levels[i]));
-    an_plan_flops(out, item, chunks);
+    an_complete_plan(out, item, chunks);
     return TC_OK;
 }
 
@@ -381,10 +384,10 @@ void glcm_stat_clear(glcm_stat *stat)
     }
 }
 
-void glcm_more_clear(glcm_more *more)
+void glcm_more_stat_clear(glcm_more_stat *more)
 {
     memset(more, 0, sizeof *more);
-    for (int i = 0; i < GLCM_MORE; i++) {
+    for (int i = 0; i < GLCM_MORE_FEATURES; i++) {
         more->feature[i].min = INT64_MAX;
         more->feature[i].max = INT64_MIN;
     }
@@ -399,12 +402,12 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
 
     for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
         glcm_stat_clear(&stats[i]);
-    for (size_t i = 0; p->more && i < p->n_levels * p->n_offsets; i++)
-        glcm_more_clear(&glcm_state_more(p, state)[i]);
+    for (size_t i = 0; p->has_more_features && i < p->n_levels * p->n_offsets; i++)
+        glcm_more_stat_clear(&glcm_state_more(p, state)[i]);
     for (size_t i = 0, end; i < n;) {
         for (end = tc_block_end(i, n); i < end; i++)
             maps[i] = __builtin_nanf("");
-        return_if_error(tc_ask(work->poll, err));
+        return_if_error(tc_call_poll(work->poll, err));
     }
     return TC_OK;
 }
@@ -421,7 +424,8 @@ static uint32_t kernel_groups(const void *params, const wu_item *item)
     const int side = 2 * p->radius + 1;
     const double windows =
         (double)item->nx * item->ny * item->nz * (double)p->n_levels * (double)p->n_offsets;
-    uint32_t groups = (p->more ? GLCM_KERNELS_MORE : 0) | (p->n_maps > 0 ? GLCM_KERNELS_MAPS : 0);
+    uint32_t groups =
+        (p->has_more_features ? GLCM_KERNELS_MORE : 0) | (p->n_maps > 0 ? GLCM_KERNELS_MAPS : 0);
 
     if (p->window == GLCM_WHOLE_ROI)
         return GLCM_KERNELS_WHOLE;
@@ -494,7 +498,7 @@ const an_analysis an_glcm = {
     .cite = "R. M. Haralick, K. Shanmugam, I. Dinstein, Textural features "
             "for image classification, IEEE "
             "Transactions on Systems, Man and Cybernetics 3 (1973) 610-621.",
-    .shorter =
+    .shorten_advice =
         "fewer distances, levels or maps, directions four, a smaller radius of the window or roi; "
         "with window {\"shape\":\"roi\"}, one matrix a distance and direction, it takes seconds",
     .params_bytes = sizeof(glcm_params),
@@ -511,8 +515,8 @@ const an_analysis an_glcm = {
     .note_survey = glcm_note_survey,
     .note_result = glcm_note_result,
     .suggest = glcm_suggest,
-    .constants = glcm_constants,
-    .expect = glcm_expect,
+    .add_constants = glcm_add_constants,
+    .declare_arrays = glcm_declare_arrays,
     .check_result = glcm_check_result,
     .check_pixels = glcm_check_pixels,
     .pixels_share = glcm_pixels_share,

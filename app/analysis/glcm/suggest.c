@@ -68,7 +68,7 @@ static tc_status suggest_range(const an_pictures *pictures, const json_t *given,
     for (size_t i = 0; i < pictures->n; i++) {
         const size_t n = (size_t)pictures->pixels[i].nx * pictures->pixels[i].ny;
         for (size_t k = 0; k < n; k++)
-            histogram[wu_grey(&pictures->pixels[i], k)]++;
+            histogram[wu_grey_value(&pictures->pixels[i], k)]++;
         pixels += n;
     }
     uint32_t lo = grey_after(histogram, pixels / CUT_OFF),
@@ -78,13 +78,14 @@ static tc_status suggest_range(const an_pictures *pictures, const json_t *given,
     tc_status status = add_greys(out, histogram, lo, hi, err);
     free(histogram);
     return_if_error(status);
-    return_if_error(an_suggest(out, given, "range", json_pack("[i,i]", (int)lo, (int)hi), err));
+    return_if_error(
+        an_suggest_value(out, given, "range", json_pack("[i,i]", (int)lo, (int)hi), err));
     if (json_object_get(given, "maps") == NULL)
-        return_if_error(an_suggest(out, given, "levels",
-                                   json_pack("[i]", hi - lo + 1 >= LEVELS ? LEVELS
-                                                    : hi > lo             ? (int)(hi - lo + 1)
-                                                                          : 2),
-                                   err));
+        return_if_error(an_suggest_value(out, given, "levels",
+                                         json_pack("[i]", hi - lo + 1 >= LEVELS ? LEVELS
+                                                          : hi > lo             ? (int)(hi - lo + 1)
+                                                                                : 2),
+                                         err));
     snprintf(out->why, sizeof out->why,
              "range [%u,%u]: %s. One matrix for each distance and direction over the whole "
              "picture takes seconds; "
@@ -103,7 +104,8 @@ tc_status glcm_suggest(const an_pictures *pictures, const json_t *given, an_sugg
     tc_status status = suggest_range(pictures, given, out, err);
     if (status != TC_OK || json_object_get(given, "maps") != NULL)
         return status;
-    return_if_error(an_suggest(out, given, "window", json_pack("{s:s}", "shape", "roi"), err));
-    return_if_error(an_suggest(out, given, "distances", json_pack("[i,i,i]", 1, 2, 4), err));
-    return an_suggest(out, given, "directions", json_string("four"), err);
+    return_if_error(
+        an_suggest_value(out, given, "window", json_pack("{s:s}", "shape", "roi"), err));
+    return_if_error(an_suggest_value(out, given, "distances", json_pack("[i,i,i]", 1, 2, 4), err));
+    return an_suggest_value(out, given, "directions", json_string("four"), err);
 }

@@ -42,9 +42,10 @@ static tc_status check_history(const ls_params *p, const wu_output *out, int64_t
 
     for (uint64_t i = 0; i < voxels; i++) {
         if (n < LS_HISTORY_BITS && history[i] >> n != 0)
-            return an_impossible(array->info.name, i, "has more bits than sides were kept", err);
+            return an_fail_impossible(array->info.name, i, "has more bits than sides were kept",
+                                      err);
         if (at_end && history[i] >> (n - 1) != mask[i])
-            return an_impossible(array->info.name, i, "is not the mask at the end", err);
+            return an_fail_impossible(array->info.name, i, "is not the mask at the end", err);
     }
     return TC_OK;
 }
@@ -59,9 +60,9 @@ tc_status ls_check_result(const void *params, const wu_item *item, const wu_outp
     const bool converged = *(const uint8_t *)wu_output_data(out, "converged") != 0;
     return_if_error(check_mask(&out->arrays[LS_OUT_MASK], inside, err));
     /* -0 is equal to 0 but a different value in the file, so the sign is checked, too. */
-    if (measure != ls_measure(item, inside) || signbit(measure))
+    if (measure != ls_inside_volume(item, inside) || signbit(measure))
         return tc_fail(err, TC_BAD_INPUT, "measure: is %.17g, but that of inside_voxels is %.17g",
-                       measure, ls_measure(item, inside));
+                       measure, ls_inside_volume(item, inside));
     if (iterations < 0 || iterations > p->iterations)
         return tc_fail(err, TC_BAD_INPUT, "iterations_run: %lld is not from 0 to %lld",
                        (long long)iterations, (long long)p->iterations);

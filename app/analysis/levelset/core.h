@@ -17,11 +17,11 @@
  * voxel of the block is near, and the bit of a face (L: lower, U: upper, along x, y or z) if a
  * voxel in the layer at that face is near. A block is active if one of its voxels is near, or a
  * voxel in the touching layer of an adjacent block. The list of active blocks is made again every
- * LS_REFLAG iterations and after each re-initialisation. */
+ * LS_RELIST_EVERY iterations and after each re-initialisation. */
 #define LS_BX 8u
 #define LS_BY 8u
 #define LS_BZ 4u
-#define LS_REFLAG 4u
+#define LS_RELIST_EVERY 4u
 #define LS_NEAR_ANY 1u
 #define LS_NEAR_XL 2u
 #define LS_NEAR_XU 4u
@@ -31,8 +31,8 @@
 #define LS_NEAR_ZU 64u
 
 /* Whether block (x, y, z) of bx * by * bz blocks is active: 1 or 0. */
-TC_INLINE tc_u32 ls_active(TC_GLOBAL const tc_u8 *near, tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 bx,
-                           tc_u32 by, tc_u32 bz)
+TC_INLINE tc_u32 ls_is_active_block(TC_GLOBAL const tc_u8 *near, tc_u32 x, tc_u32 y, tc_u32 z,
+                                    tc_u32 bx, tc_u32 by, tc_u32 bz)
 {
     const tc_u64 row = bx, plane = (tc_u64)bx * by;
     TC_GLOBAL const tc_u8 *const b = near + (z * plane + y * row + x);
@@ -67,7 +67,7 @@ TC_INLINE tc_u32 ls_near_bits(tc_u32 x, tc_u32 y, tc_u32 z, tc_u32 lx, tc_u32 ly
 /* Returns the largest time step that is at most `bound` and changes phi by at most 0.5 (half a
  * pixel) at every voxel; 0 if nearly nothing moves, and NaN if `most` is NaN. most: the largest
  * |U| = |F |grad phi|| of all voxels. */
-TC_INLINE float ls_cfl(float most, float bound)
+TC_INLINE float ls_cfl_step(float most, float bound)
 {
     const float wanted = 0.5f / most;
 
@@ -77,15 +77,15 @@ TC_INLINE float ls_cfl(float most, float bound)
 }
 
 #ifdef __OPENCL_VERSION__
-#define ls_root(a) sqrt(a)
+#define ls_sqrt(a) sqrt(a)
 #else
-#define ls_root(a) __builtin_sqrtf(a)
+#define ls_sqrt(a) __builtin_sqrtf(a)
 #endif
 /* Returns phi of a voxel: its distance to the interface, negative inside. d2: the squared distance
  * to the nearest voxel on the other side. The interface is half a pixel nearer than that voxel. */
 TC_INLINE float ls_signed_distance(tc_u32 d2, tc_u32 inside)
 {
-    const float d = ls_root((float)d2);
+    const float d = ls_sqrt((float)d2);
 
     return inside != 0 ? 0.5f - d : d - 0.5f;
 }

@@ -88,12 +88,12 @@ static uint32_t slab_slices(const ls_size *s)
 /* The number of these boxes. */
 static size_t dense_parts(const ls_size *s)
 {
-    return tc_quotient_up(s->ny, strip_rows(s)) * tc_quotient_up(s->nz, slab_slices(s));
+    return tc_div_ceil(s->ny, strip_rows(s)) * tc_div_ceil(s->nz, slab_slices(s));
 }
 
 static ls_box dense_box(const ls_size *s, size_t part)
 {
-    const size_t strips = tc_quotient_up(s->ny, strip_rows(s));
+    const size_t strips = tc_div_ceil(s->ny, strip_rows(s));
     ls_box b = { .x1 = s->nx };
 
     b.y0 = (uint32_t)(part % strips) * strip_rows(s);
@@ -124,7 +124,8 @@ static void list_runs(cpu_worker *w)
     for (uint32_t z = 0; z < s->bz; z++)
         for (uint32_t y = 0; y < s->by; y++)
             for (uint32_t x = 0, end; x < s->bx; x = end + 1) {
-                for (end = x; end < s->bx && ls_active(near, end, y, z, s->bx, s->by, s->bz); end++)
+                for (end = x;
+                     end < s->bx && ls_is_active_block(near, end, y, z, s->bx, s->by, s->bz); end++)
                     ;
                 if (end > x)
                     w->runs[w->n_runs++] = blocks_box(s, x, end, y, z);
@@ -271,7 +272,7 @@ static void run_part(void *user, unsigned thread, size_t part)
 
 static size_t phase_parts(const cpu_worker *w, phase p)
 {
-    const size_t chunks = tc_quotient_up(w->size.voxels, PART_VOXELS);
+    const size_t chunks = tc_div_ceil(w->size.voxels, PART_VOXELS);
     const bool band = w->p->band > 0;
 
     switch (p) {
@@ -280,8 +281,8 @@ static size_t phase_parts(const cpu_worker *w, phase p)
     case PHASE_EDT_X:
     case PHASE_EDT_Y:
     case PHASE_EDT_Z: return edt_parts(&w->edt, p - PHASE_EDT_X);
-    case PHASE_STEP: return band ? tc_quotient_up(w->n_runs, w->part_runs) : dense_parts(&w->size);
-    case PHASE_APPLY: return band ? tc_quotient_up(w->n_runs, w->part_runs) : chunks;
+    case PHASE_STEP: return band ? tc_div_ceil(w->n_runs, w->part_runs) : dense_parts(&w->size);
+    case PHASE_APPLY: return band ? tc_div_ceil(w->n_runs, w->part_runs) : chunks;
     case PHASE_NEAR: return (size_t)w->size.by * w->size.bz;
     default: return 0;
     }
@@ -339,7 +340,7 @@ static tc_status end_iteration(cpu_worker *w, tc_err *err)
         return ls_not_finite(iteration, err);
     if (w->outcome.changed)
         w->head.last_change = iteration;
-    end_phi(w, iteration % LS_REFLAG == 0);
+    end_phi(w, iteration % LS_RELIST_EVERY == 0);
     return TC_OK;
 }
 
@@ -370,7 +371,7 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     case PHASE_STEP:
         if (w->p->cfl || w->p->band > 0) {
             if (w->p->cfl)
-                w->dt = ls_cfl(w->outcome.most, ls_bound(w->p, &w->size));
+                w->dt = ls_cfl_step(w->outcome.most, ls_max_time_step(w->p, &w->size));
             enter_phase(w, PHASE_APPLY);
             break;
         }
@@ -413,7 +414,7 @@ static void cpu_close(void **worker)
     an_pool_destroy(&w->pool);
     ls_force_free(&w->force);
     for (unsigned i = 0; w->scratch != NULL && i < w->work->threads; i++) {
-        os_aligned_free(w->scratch[i].rows);
+        os_free_aligned(w->scratch[i].rows);
         free(w->scratch[i].edt);
     }
     free(w->scratch);
@@ -444,7 +445,7 @@ static bool allocate_scratch(cpu_worker *w)
     if (w->scratch == NULL)
         return false;
     for (unsigned i = 0; i < w->work->threads; i++) {
-        w->scratch[i].rows = os_aligned(bytes);
+        w->scratch[i].rows = os_alloc_aligned(bytes);
         w->scratch[i].edt = malloc(edt_scratch_bytes(&w->edt));
         if (w->scratch[i].rows == NULL || w->scratch[i].edt == NULL)
             return false;
@@ -456,8 +457,8 @@ static bool allocate_fields(cpu_worker *w)
 {
     const size_t n = w->size.voxels;
 
-    w->own_buffer = os_zeroed(n * sizeof(float) + LS_PAD_BYTES);
-    w->sides = os_zeroed(n);
+    w->own_buffer = os_alloc_zeroed(n * sizeof(float) + LS_PAD_BYTES);
+    w->sides = os_alloc_zeroed(n);
     /* Two runs in a row are at least a block apart, so there are at most blocks / 2 and 1 a row. */
     w->runs = malloc((w->size.blocks / 2 + (size_t)w->size.by * w->size.bz + 1) * sizeof *w->runs);
     return w->own_buffer != NULL && w->sides != NULL && w->runs != NULL;
@@ -537,7 +538,7 @@ static tc_status copy_phi(const cpu_worker *w, float *to, tc_err *err)
 {
     for (size_t i = 0; i < w->size.voxels; i = tc_block_end(i, w->size.voxels)) {
         memcpy(to + i, w->phi + i, (tc_block_end(i, w->size.voxels) - i) * sizeof *to);
-        return_if_error(tc_ask(w->work->poll, err));
+        return_if_error(tc_call_poll(w->work->poll, err));
     }
     return TC_OK;
 }
@@ -549,7 +550,7 @@ static tc_status cpu_sync(void *worker, void *state, tc_err *err)
     attach_state(w, state);
     while (changes_phi(w->phase)) {
         return_if_error(advance_phase(w, err));
-        return_if_error(tc_ask(w->work->poll, err));
+        return_if_error(tc_call_poll(w->work->poll, err));
     }
     if (w->phi == w->own_buffer) {
         /* The current phase may have written to the state's memory. phi is now copied there, so the

@@ -42,7 +42,7 @@ static void load_row(const field_rows *w, uint32_t y, uint32_t z, unsigned threa
 
     (void)thread;
     for (size_t x = 0; x < w->px->nx; x++)
-        w->to[at + x] = GREY_ONE * wu_grey(w->px, at + x);
+        w->to[at + x] = GREY_ONE * wu_grey_value(w->px, at + x);
 }
 
 /* Returns the index v, or the nearest index within the picture: the filter repeats the border. */
@@ -169,9 +169,9 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
     w.blur = an_gauss_make(p->smooth > 0 ? p->smooth : 1);
     w.line_room = px->nx + 2 * (size_t)w.blur.radius;
     w.lines = malloc(w.line_room * work->threads * sizeof *w.lines);
-    w.from = os_zeroed(bytes);
-    w.to = os_zeroed(bytes);
-    force->stop = p->edge_stop > 0 ? os_zeroed(bytes) : NULL;
+    w.from = os_alloc_zeroed(bytes);
+    w.to = os_alloc_zeroed(bytes);
+    force->stop = p->edge_stop > 0 ? os_alloc_zeroed(bytes) : NULL;
     if (w.lines == NULL || w.from == NULL || w.to == NULL ||
         (p->edge_stop > 0 && force->stop == NULL)) {
         status = tc_no_memory(err, "levelset");

@@ -18,7 +18,7 @@
 
 enum {
     LS_MAX_ITERATIONS = 10000000, /* greatest number of iterations */
-    /* The bounds of ls_params.band, in pixels. For narrower bands LS_REFLAG would have to be
+    /* The bounds of ls_params.band, in pixels. For narrower bands LS_RELIST_EVERY would have to be
      * smaller. */
     LS_MIN_BAND = 3,
     LS_MAX_BAND = 1000,
@@ -32,7 +32,7 @@ typedef struct ls_params {
     double target, epsilon; /* grey values: D = epsilon - |grey value - target| */
     double alpha;           /* weight of D in F, 0 to 1 */
     int64_t iterations;
-    bool cfl;             /* the time step is that of ls_cfl */
+    bool cfl;             /* the time step is that of ls_cfl_step */
     double dt;            /* the time step, unless cfl */
     int64_t reinit_every; /* iterations from one re-initialisation to the next; 0: never */
     int64_t band;       /* half the width of the narrow band, in pixels; 0: no band, all voxels are
@@ -59,7 +59,7 @@ typedef struct ls_params {
  * threshold from the item's pixels; returns TC_BAD_INPUT if all pixels have the same grey value. */
 tc_status ls_resolve(const an_work *work, ls_params *out, tc_err *err);
 /* The message of ls_resolve's TC_BAD_INPUT. */
-extern const char ls_flat[];
+extern const char ls_flat_message[];
 
 /* --- chunks ---------------------------------------------------------------------
  *
@@ -145,7 +145,7 @@ bool ls_has_converged(const ls_params *p, const ls_head *head);
  * infinite if alpha is 1. With d axes longer than one voxel, a checkerboard of amplitude a has the
  * curvature d and the upwind gradient sqrt(8d) a, so it grows if the time step is above 1 / (d
  * sqrt(2d) (1 - alpha)); the bound is nine tenths of that. */
-float ls_bound(const ls_params *p, const ls_size *size);
+float ls_max_time_step(const ls_params *p, const ls_size *size);
 /* Whether a voxel is inside at the start. px is only used for LS_INIT_MASK and LS_INIT_OTSU; for
  * LS_INIT_OTSU p must come from ls_resolve. */
 bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint32_t y, uint32_t z);
@@ -182,8 +182,8 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
  * `size` bytes, and returns true. */
 bool ls_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                     size_t size);
-/* Implements an_analysis.expect: declares the arrays that an item's result has. */
-tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+/* Implements an_analysis.declare_arrays: declares the arrays that an item's result has. */
+tc_status ls_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 /* check.c */
 tc_status ls_check_result(const void *params, const wu_item *item, const wu_output *out,
                           tc_err *err);
@@ -194,7 +194,7 @@ double ls_pixels_share(const an_work *work);
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
 /* output.c: returns the volume of `inside` voxels, in the cube of the unit of the item's spacing;
  * for a picture their number. */
-double ls_measure(const wu_item *item, int64_t inside);
+double ls_inside_volume(const wu_item *item, int64_t inside);
 
 extern const an_backend ls_cpu;
 /* The bytes of memory that ls_cpu allocates for each thread. */

@@ -3,15 +3,15 @@
 
 #include <stdio.h>
 
-double ls_measure(const wu_item *item, int64_t inside)
+double ls_inside_volume(const wu_item *item, int64_t inside)
 {
     return (double)inside *
            (item->is_stack ? item->spacing[0] * item->spacing[1] * item->spacing[2] : 1.0);
 }
 
-tc_status ls_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+tc_status ls_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
-    static const wu_declared arrays[] = {
+    static const wu_declaration arrays[] = {
         { "inside_voxels", WU_I64, WU_VALUE, "items", "inside_voxels", .unit = "voxel" },
         { "measure", WU_F64, WU_VALUE, "items",
           .title = "measure" }, /* the number of pixels; for a stack um^3 */
@@ -36,7 +36,7 @@ tc_status ls_check_state(const an_work *work, const void *state, tc_err *err)
 
         for (end = tc_block_end(i, voxels); i < end; i++)
             finite = finite && __builtin_isfinite(phi[i]);
-        status = finite ? tc_ask(work->poll, err)
+        status = finite ? tc_call_poll(work->poll, err)
                         : tc_fail(err, TC_BAD_INPUT, "the level set is damaged");
     }
     return status;
@@ -52,7 +52,7 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
     const float *const phi = ls_phi_const(state);
     int64_t inside = 0;
     uint8_t *mask;
-    return_if_error(ls_expect(p, item, out, err));
+    return_if_error(ls_declare_arrays(p, item, out, err));
 
     (void)item_index;
     if (ls_history_every(p) > 0) {
@@ -68,10 +68,10 @@ tc_status ls_finish(const an_work *work, size_t item_index, const void *state, w
             mask[i] = phi[i] < 0;
             inside += mask[i];
         }
-        return_if_error(tc_ask(work->poll, err));
+        return_if_error(tc_call_poll(work->poll, err));
     }
     *(int64_t *)wu_output_data(out, "inside_voxels") = inside;
-    *(double *)wu_output_data(out, "measure") = ls_measure(item, inside);
+    *(double *)wu_output_data(out, "measure") = ls_inside_volume(item, inside);
     *(int64_t *)wu_output_data(out, "iterations_run") =
         (int64_t)ls_iterations_at(p, head->head.chunks_done);
     *(uint8_t *)wu_output_data(out, "converged") = ls_has_converged(p, head);

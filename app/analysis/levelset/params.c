@@ -11,25 +11,25 @@ static const char *const polarities[] = { "bright", "dark", NULL };
 
 /* Entries of the table for a bound of the box, and for a coordinate of the ball's centre. For
  * pictures those of z are not given. */
-#define SIDE(name, i, default, text) \
-    { name,                          \
-      AN_INT,                        \
-      FIELD(box[i]),                 \
-      .min = 0,                      \
-      .max = WU_MAX_SIDE,            \
-      .initial = (default),          \
-      .when = 1u << LS_INIT_BOX,     \
-      .unit = "pixels",              \
+#define SIDE(name, i, default, text)        \
+    { name,                                 \
+      AN_INT,                               \
+      FIELD(box[i]),                        \
+      .min = 0,                             \
+      .max = WU_MAX_SIDE,                   \
+      .default_value = (default),           \
+      .allowed_choices = 1u << LS_INIT_BOX, \
+      .unit = "pixels",                     \
       .help = (text) }
-#define CENTRE(name, i, default, text) \
-    { name,                            \
-      AN_NUMBER,                       \
-      FIELD(centre[i]),                \
-      .min = -(double)WU_MAX_SIDE,     \
-      .max = 2.0 * WU_MAX_SIDE,        \
-      .initial = (default),            \
-      .when = 1u << LS_INIT_BALL,      \
-      .unit = "pixels",                \
+#define CENTRE(name, i, default, text)       \
+    { name,                                  \
+      AN_NUMBER,                             \
+      FIELD(centre[i]),                      \
+      .min = -(double)WU_MAX_SIDE,           \
+      .max = 2.0 * WU_MAX_SIDE,              \
+      .default_value = (default),            \
+      .allowed_choices = 1u << LS_INIT_BALL, \
+      .unit = "pixels",                      \
       .help = (text) }
 
 static const an_param init_keys[] = {
@@ -45,8 +45,9 @@ static const an_param init_keys[] = {
     CENTRE("cx", 0, NULL, "Column of the ball's centre."),
     CENTRE("cy", 1, NULL, "Row of the ball's centre."),
     CENTRE("cz", 2, "", "Slice of the ball's centre; for stacks only."),
-    { "r", AN_NUMBER, FIELD(r), .min = 0, .max = 2.0 * WU_MAX_SIDE, .when = 1u << LS_INIT_BALL,
-      .unit = "pixels", .measure = AN_LENGTH, .help = "Radius of the ball." },
+    { "r", AN_NUMBER, FIELD(r), .min = 0, .max = 2.0 * WU_MAX_SIDE,
+      .allowed_choices = 1u << LS_INIT_BALL, .unit = "pixels", .measure = AN_LENGTH,
+      .help = "Radius of the ball." },
     { .key = NULL }
 };
 
@@ -58,30 +59,30 @@ const an_param ls_parameters[] = {
       .unit = "grey values",
       .help = "Tolerance: the outline grows where |value - T| < epsilon; with target otsu how "
               "strongly it grows at the mean of the class." },
-    { "polarity", AN_CHOICE, FIELD(dark), .choices = polarities, .initial = "",
+    { "polarity", AN_CHOICE, FIELD(dark), .choices = polarities, .default_value = "",
       .help = "With otsu: which side is sought; without: bright." },
-    { "alpha", AN_NUMBER, FIELD(alpha), .min = 0, .max = 1, .initial = "0.003",
+    { "alpha", AN_NUMBER, FIELD(alpha), .min = 0, .max = 1, .default_value = "0.003",
       .help = "Weight of the grey values; smoothness has the weight 1 - alpha." },
     { "iterations", AN_INT, FIELD(iterations), .min = 0, .max = LS_MAX_ITERATIONS,
-      .initial = "1000", .help = "Greatest number of iterations." },
+      .default_value = "1000", .help = "Greatest number of iterations." },
     { "dt", AN_NUMBER, FIELD(dt), .min = 0, .above_min = true, .max = 1000, .choices = cfl,
-      .word = FIELD(cfl), .initial = "cfl",
+      .word = FIELD(cfl), .default_value = "cfl",
       .help = "Time step; cfl: at most half a pixel, and short enough to be stable." },
     { "reinit_every", AN_INT, FIELD(reinit_every), .min = 0, .max = LS_MAX_ITERATIONS,
-      .initial = "50", .unit = "iterations",
+      .default_value = "50", .unit = "iterations",
       .help =
           "After so many, phi, which is 0 on the outline, is made a distance again; 0: never." },
     { "band", AN_INT, FIELD(band), .min = LS_MIN_BAND, .max = LS_MAX_BAND, .choices = dense,
-      .initial = "0", .unit = "pixels", .measure = AN_LENGTH,
+      .default_value = "0", .unit = "pixels", .measure = AN_LENGTH,
       .help = "Only what is within so many pixels of the outline is computed; 0: all." },
-    { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = LS_MAX_SMOOTH, .initial = "0.0",
+    { "smooth", AN_NUMBER, FIELD(smooth), .min = 0, .max = LS_MAX_SMOOTH, .default_value = "0.0",
       .unit = "pixels", .measure = AN_LENGTH,
       .help = "Sigma of a Gaussian filter before; 0: none." },
-    { "edge_stop", AN_NUMBER, FIELD(edge_stop), .min = 0, .max = 1e6, .initial = "0.0",
+    { "edge_stop", AN_NUMBER, FIELD(edge_stop), .min = 0, .max = 1e6, .default_value = "0.0",
       .help =
           "w: slows the outline at edges: the speed is divided by 1 + w |gradient|^2; 0: off." },
-    { "stop_after", AN_INT, FIELD(stop_after), .min = 0, .max = LS_MAX_ITERATIONS, .initial = "0",
-      .unit = "iterations",
+    { "stop_after", AN_INT, FIELD(stop_after), .min = 0, .max = LS_MAX_ITERATIONS,
+      .default_value = "0", .unit = "iterations",
       .help = "Stops after so many iterations in which no pixel changed sides; 0: never." },
     { "init", AN_OBJECT, .keys = init_keys,
       .help = "The start, with a pixel inside and one outside." },

@@ -18,7 +18,8 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
                z >= p->box[4] && z < p->box[5];
     case LS_INIT_BALL: return dx * dx + dy * dy + dz * dz <= p->r * p->r;
     case LS_INIT_OTSU:
-        return (wu_grey(px, ((size_t)z * px->ny + y) * px->nx + x) >= p->threshold) != p->dark;
+        return (wu_grey_value(px, ((size_t)z * px->ny + y) * px->nx + x) >= p->threshold) !=
+               p->dark;
     default: return px->mask[((size_t)z * px->ny + y) * px->nx + x] != 0;
     }
 }
@@ -65,7 +66,7 @@ static tc_status check_survey(const void *params, const wu_item *item, const an_
         describe_start(survey->inside, (uint64_t)item->nx * item->ny * item->nz);
 
     if ((p->otsu || p->init == LS_INIT_OTSU) && survey->lo >= survey->hi)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, ls_flat);
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s", where, ls_flat_message);
     return p->init != LS_INIT_MASK || fault == NULL
                ? TC_OK
                : tc_fail(err, TC_BAD_INPUT, "%s: %s", where, fault);
@@ -155,7 +156,7 @@ bool ls_has_ended(const ls_params *p, const ls_head *head)
     return head->head.chunks_done >= count_chunks(p) || ls_has_converged(p, head);
 }
 
-float ls_bound(const ls_params *p, const ls_size *size)
+float ls_max_time_step(const ls_params *p, const ls_size *size)
 {
     const double d = (size->nx > 1) + (size->ny > 1) + (size->nz > 1);
     const double growth = d * __builtin_sqrt(2 * d) * (1 - p->alpha);
@@ -163,12 +164,13 @@ float ls_bound(const ls_params *p, const ls_size *size)
     return growth > 0 ? (float)(0.9 / growth) : INFINITY;
 }
 
-/* Implements an_analysis.note: reports a time step that is too large for the curvature term. */
+/* Implements an_analysis.note_item: reports a time step that is too large for the curvature
+ * term. */
 static bool note(const void *params, const wu_item *item, char *text, size_t size)
 {
     const ls_params *const p = params;
     const ls_size s = ls_size_of(item);
-    const float bound = ls_bound(p, &s);
+    const float bound = ls_max_time_step(p, &s);
 
     if (p->cfl || p->dt <= bound)
         return false;
@@ -215,21 +217,22 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->state_bytes = ls_state_bytes(p, &s);
     /* The terms are the pixels and the mask; the state; ls_force and the worker's second phi; the
      * side of each voxel; the list of blocks. */
-    out->memory_bytes = PLAN_PROGRAM + voxels * (item->bits / 8 + (item->n_masks > 0)) +
+    out->memory_bytes = PLAN_PROGRAM_BYTES + voxels * (item->bits / 8 + (item->n_masks > 0)) +
                         out->state_bytes + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) +
                         voxels + s.blocks * 32;
     out->thread_bytes = ls_thread_bytes(&s) +
-                        (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) + PLAN_THREAD;
+                        (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) +
+                        PLAN_THREAD_BYTES;
     out->load_flops = an_reading_flops(item) + (s.nz > 1 ? 130 : 60) * (double)voxels;
     out->finish_flops = 10 * (double)voxels;
     out->compress_flops = (ls_history_every(p) > 0 ? 40 : 20) * (double)voxels;
     out->write_flops = (ls_history_every(p) > 0 ? 2 : 1) * (double)voxels;
     out->byte_flops = 35;
-    an_plan_flops(out, item,
-                  (s.nz > 1      ? p->band > 0 ? 11 : 20
-                   : p->band > 0 ? 4
-                                 : 12) *
-                      (double)voxels * (double)out->chunks);
+    an_complete_plan(out, item,
+                     (s.nz > 1      ? p->band > 0 ? 11 : 20
+                      : p->band > 0 ? 4
+                                    : 12) *
+                         (double)voxels * (double)out->chunks);
     return TC_OK;
 }
 
@@ -247,7 +250,7 @@ static tc_status init(const an_work *work, void *state, tc_err *err)
         return status;
     for (uint32_t z = 0; z < px->nz; z++)
         for (uint32_t y = 0; y < px->ny; y++) {
-            status = tc_ask(work->poll, err);
+            status = tc_call_poll(work->poll, err);
             if (status != TC_OK)
                 return status;
             for (uint32_t x = 0; x < px->nx; x++) {
@@ -304,13 +307,13 @@ const an_analysis an_levelset = {
     .cite = "A. E. Lefohn, J. M. Kniss, C. D. Hansen, R. T. Whitaker, A streaming narrow-band "
             "algorithm: interactive computation and visualization of level sets, IEEE "
             "Transactions on Visualization and Computer Graphics 10 (2004) 422-433.",
-    .shorter = "fewer iterations, a stop_after, or a narrow band",
+    .shorten_advice = "fewer iterations, a stop_after, or a narrow band",
     .params_bytes = sizeof(ls_params),
     .parameters = ls_parameters,
     .derive_params = ls_derive_params,
     .check_item = check_item,
     .takes_mask = true,
-    .note = note,
+    .note_item = note,
     .check_survey = check_survey,
     .plan = plan,
     .suggest = ls_suggest,
@@ -319,7 +322,7 @@ const an_analysis an_levelset = {
     .finish = ls_finish,
     .preview = preview,
     .note_result = ls_note_result,
-    .expect = ls_expect,
+    .declare_arrays = ls_declare_arrays,
     .check_result = ls_check_result,
     .check_pixels = ls_check_pixels,
     .pixels_share = ls_pixels_share,

@@ -47,7 +47,7 @@ LS_INLINE LS_REAL LS_NAME(ls_speed)(LS_REAL data, LS_REAL beta, LS_REAL kappa)
 }
 
 /* phi after a time step dt. u: U. */
-LS_INLINE LS_REAL LS_NAME(ls_moved)(LS_REAL phi, LS_REAL dt, LS_REAL u)
+LS_INLINE LS_REAL LS_NAME(ls_next_phi)(LS_REAL phi, LS_REAL dt, LS_REAL u)
 {
     return phi + dt * u;
 }

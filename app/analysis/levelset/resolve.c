@@ -9,7 +9,7 @@
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/levelset/levelset.h"
 
-const char ls_flat[] =
+const char ls_flat_message[] =
     "all pixels are of one grey value: Otsu's threshold, which parameters.target "
     "or init asks for, has nothing to separate";
 
@@ -19,9 +19,10 @@ static tc_status make_histogram(const an_work *work, uint64_t *histogram, tc_err
     const size_t n = (size_t)px->nx * px->ny * px->nz;
     tc_status status = TC_OK;
 
-    for (size_t i = 0, end; status == TC_OK && i < n; i = end, status = tc_ask(work->poll, err)) {
+    for (size_t i = 0, end; status == TC_OK && i < n;
+         i = end, status = tc_call_poll(work->poll, err)) {
         end = tc_block_end(i, n);
-        an_histogram(px, i, end, histogram);
+        an_histogram_add(px, i, end, histogram);
     }
     return status;
 }
@@ -59,11 +60,11 @@ tc_status ls_resolve(const an_work *work, ls_params *out, tc_err *err)
     status = histogram == NULL ? tc_no_memory(err, "the grey values")
                                : make_histogram(work, histogram, err);
     if (status == TC_OK) {
-        out->threshold = an_otsu(histogram, size);
+        out->threshold = an_otsu_threshold(histogram, size);
         for (uint32_t v = 0; v < out->threshold && v < size; v++)
             below += histogram[v];
         if (below == 0 || below == (uint64_t)work->pixels->nx * work->pixels->ny * work->pixels->nz)
-            status = tc_fail(err, TC_BAD_INPUT, "%s: %s", work->item->name, ls_flat);
+            status = tc_fail(err, TC_BAD_INPUT, "%s: %s", work->item->name, ls_flat_message);
         else if (out->otsu)
             resolve_target(histogram, size, out);
     }

@@ -115,7 +115,7 @@ static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const row_set *r
                                p - LS_LOAD(r->yl + i), LS_LOAD(r->zu + i) - p,
                                p - LS_LOAD(r->zl + i));
         if (f->move) {
-            const LS_REAL next = LS_NAME(ls_moved)(p, LS_C(f->dt), u);
+            const LS_REAL next = LS_NAME(ls_next_phi)(p, LS_C(f->dt), u);
 
             bad = bad + (next - next);
             changed |= LS_BELOW0(next) ^ LS_BELOW0(p);
@@ -208,7 +208,8 @@ static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float
     size_t i = 0;
 
     for (; i + LANES <= n; i += LANES) {
-        const LS_REAL p = LS_LOAD(phi + i), next = LS_NAME(ls_moved)(p, LS_C(dt), LS_LOAD(u + i));
+        const LS_REAL p = LS_LOAD(phi + i),
+                      next = LS_NAME(ls_next_phi)(p, LS_C(dt), LS_LOAD(u + i));
 
         bad = bad + (next - next);
         changed |= LS_BELOW0(next) ^ LS_BELOW0(p);

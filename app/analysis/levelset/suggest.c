@@ -15,9 +15,9 @@ static tc_status count_bright(const wu_pixels *p, int *bright, tc_err *err)
     const size_t n = (size_t)p->nx * p->ny;
     size_t above = 0;
     uint32_t threshold = 0;
-    const tc_status status = an_otsu_of(p, &threshold, err);
+    const tc_status status = an_otsu_of_pixels(p, &threshold, err);
     for (size_t i = 0; status == TC_OK && i < n; i++)
-        above += wu_grey(p, i) >= threshold;
+        above += wu_grey_value(p, i) >= threshold;
     *bright += 2 * above <= n ? 1 : -1;
     return status;
 }
@@ -32,19 +32,19 @@ tc_status ls_suggest(const an_pictures *pictures, const json_t *given, an_sugges
         return TC_OK;
     for (size_t i = 0; i < pictures->n; i++)
         return_if_error(count_bright(&pictures->pixels[i], &bright, err));
-    return_if_error(an_suggest(out, given, "target", json_string("otsu"), err));
-    return_if_error(
-        an_suggest(out, given, "polarity", json_string(bright >= 0 ? "bright" : "dark"), err));
-    return_if_error(an_suggest(out, given, "epsilon", json_real(50), err));
-    return_if_error(an_suggest(out, given, "alpha", json_real(0.05), err));
-    return_if_error(an_suggest(out, given, "iterations", json_integer(200), err));
-    return_if_error(an_suggest(out, given, "stop_after", json_integer(20), err));
+    return_if_error(an_suggest_value(out, given, "target", json_string("otsu"), err));
+    return_if_error(an_suggest_value(out, given, "polarity",
+                                     json_string(bright >= 0 ? "bright" : "dark"), err));
+    return_if_error(an_suggest_value(out, given, "epsilon", json_real(50), err));
+    return_if_error(an_suggest_value(out, given, "alpha", json_real(0.05), err));
+    return_if_error(an_suggest_value(out, given, "iterations", json_integer(200), err));
+    return_if_error(an_suggest_value(out, given, "stop_after", json_integer(20), err));
     /* Each re-initialisation moves phi a little, and the outline swings for some tens of
      * iterations: with 50 between them it never meets stop_after, with 10 it comes to rest. In
      * stacks it does not, and re-initialisations take more of the time. */
     if (!pictures->of_stacks)
-        return_if_error(an_suggest(out, given, "reinit_every", json_integer(10), err));
-    return_if_error(an_suggest(out, given, "init", json_pack("{s:s}", "type", "otsu"), err));
+        return_if_error(an_suggest_value(out, given, "reinit_every", json_integer(10), err));
+    return_if_error(an_suggest_value(out, given, "init", json_pack("{s:s}", "type", "otsu"), err));
     snprintf(out->why, sizeof out->why,
              "The outline starts at Otsu's threshold of each picture and seeks what is %s than "
              "that, "

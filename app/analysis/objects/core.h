@@ -8,14 +8,14 @@
 #include "app/analysis/common/core.h"
 
 /* The mapping of grey values from lo to hi to `levels` levels of equal width. */
-typedef struct obj_spread {
+typedef struct obj_level_scale {
     tc_u32 lo, hi, levels;
     tc_u64 reciprocal; /* 1 / (hi - lo + 1) in units of 2^-40, rounded up */
-} obj_spread;
+} obj_level_scale;
 
-TC_INLINE obj_spread obj_spread_of(tc_u32 lo, tc_u32 hi, tc_u32 levels)
+TC_INLINE obj_level_scale obj_level_scale_of(tc_u32 lo, tc_u32 hi, tc_u32 levels)
 {
-    obj_spread s;
+    obj_level_scale s;
 
     s.lo = lo;
     s.hi = hi;
@@ -28,7 +28,7 @@ TC_INLINE obj_spread obj_spread_of(tc_u32 lo, tc_u32 hi, tc_u32 levels)
  * is first clamped to lo and hi. The result is exact: the reciprocal is too large by at most 2^-40,
  * so the computed quotient is too large by less than 2^24 2^-40 = 2^-16, whereas a quotient that is
  * not an integer is at least 1 / (hi - lo + 1) >= 2^-16 below the next integer. */
-TC_INLINE tc_u8 obj_level(tc_u32 v, const obj_spread *s)
+TC_INLINE tc_u8 obj_level(tc_u32 v, const obj_level_scale *s)
 {
     v = TC_MIN(TC_MAX(v, s->lo), s->hi);
     return (tc_u8)((tc_u64)(v - s->lo) * s->levels * s->reciprocal >> 40);
@@ -50,12 +50,12 @@ static const tc_i32
 /* Indices of the 32-bit words in which a device returns the sums of a co-occurrence matrix. Of sums
  * that take several words, the low word comes first. */
 enum {
-    OBJ_W_PAIRS,       /* number of pairs */
-    OBJ_W_MOST,        /* largest entry */
-    OBJ_W_SQUARES,     /* sum of the squares of the entries; 2 words */
-    OBJ_W_K_LOG_K = 4, /* sum of k log k over the entries k; 4 words */
-    OBJ_W_MARGINAL = 8 /* for L levels: numbers of pairs by the level of a pixel, [L]; then by the
-                           sum of both levels, [2 L]; then by their difference, [L] */
+    OBJ_WORD_PAIRS,       /* number of pairs */
+    OBJ_WORD_MOST,        /* largest entry */
+    OBJ_WORD_SQUARES,     /* sum of the squares of the entries; 2 words */
+    OBJ_WORD_K_LOG_K = 4, /* sum of k log k over the entries k; 4 words */
+    OBJ_WORD_MARGINAL = 8 /* for L levels: numbers of pairs by the level of a pixel, [L]; then by
+                           the sum of both levels, [2 L]; then by their difference, [L] */
 };
 
 /* The index of the matrix's cell for a pair of levels a and b in either order: the row is the lower

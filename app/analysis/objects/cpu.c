@@ -88,7 +88,7 @@ static void write_measures(const cpu_worker *w, uint64_t object, scratch *s, obj
 
     row->label = w->index.label[object];
     row->border = obj_at_border(&w->o, &s->sums);
-    obj_grey_ends(&s->grey, &row->lo, &row->hi);
+    obj_grey_range(&s->grey, &row->lo, &row->hi);
     if ((w->params->families & OBJ_SHAPE) != 0)
         word = obj_put_shape(&w->o, &s->sums, outline, word);
     if ((w->params->families & OBJ_INTENSITY) != 0)
@@ -115,7 +115,7 @@ static void end_direction(const cpu_worker *w, size_t direction, obj_pairs *pair
 
     if (w->params->merge && direction + 1 < obj_n_directions(&w->o))
         return;
-    obj_pairs_take(&w->o, pairs, &sums);
+    obj_pairs_to_sums(&w->o, pairs, &sums);
     obj_texture_add(&w->o, texture, &sums);
 }
 
@@ -423,8 +423,8 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     return status == TC_OK || status == TC_MORE ? report_progress(w, chunks_done) : status;
 }
 
-tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
-                              const uint32_t *start, const obj_run *runs, tc_err *err)
+tc_status obj_host_set_objects(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
+                               const uint32_t *start, const obj_run *runs, tc_err *err)
 {
     /* The table of logarithms has this many numbers, as there are few objects. The few larger
      * counts have their logarithms computed when they are needed. */
@@ -434,13 +434,13 @@ tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, con
     const tc_status status = tc_logs_init(&w->o.logs, LOGS, err);
 
     w->has_index = true;
-    return status == TC_OK ? obj_index_give(&w->index, &w->o, n, label, area, start, runs, err)
+    return status == TC_OK ? obj_index_set(&w->index, &w->o, n, label, area, start, runs, err)
                            : status;
 }
 
 /* --- for the OpenCL backend ------------------------------------------------------------------- */
 
-uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels)
+uint64_t obj_host_count_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels)
 {
     const cpu_worker *const w = worker;
     const uint64_t n = count_small(w, large, most);
@@ -468,7 +468,7 @@ void obj_host_measure(void *worker, void *state, uint64_t n)
     an_pool_run(w->pool, measure_object, w, n);
 }
 
-tc_status obj_host_done(void *worker, uint64_t n, uint64_t *chunks_done)
+tc_status obj_host_advance(void *worker, uint64_t n, uint64_t *chunks_done)
 {
     cpu_worker *const w = worker;
 

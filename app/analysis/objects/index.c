@@ -63,7 +63,7 @@ static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint6
 static void update_grey_ends(const wu_pixels *px, size_t start, uint32_t *ends)
 {
     for (size_t x = 0; x < px->nx; x++) {
-        const uint32_t v = wu_grey(px, start + x);
+        const uint32_t v = wu_grey_value(px, start + x);
 
         ends[0] = v < ends[0] ? v : ends[0];
         ends[1] = v > ends[1] ? v : ends[1];
@@ -210,9 +210,9 @@ static void index_rows(obj_index *ix, uint64_t rows, an_pool *pool, unsigned thr
     ix->rows_done += s.n;
 }
 
-tc_status obj_index_give(obj_index *ix, obj_item *o, size_t n, const uint32_t *label,
-                         const uint32_t *area, const uint32_t *start, const obj_run *runs,
-                         tc_err *err)
+tc_status obj_index_set(obj_index *ix, obj_item *o, size_t n, const uint32_t *label,
+                        const uint32_t *area, const uint32_t *start, const obj_run *runs,
+                        tc_err *err)
 {
     const wu_pixels *const px = o->pixels;
     const size_t words = n + 1, runs_bytes = ((size_t)start[n] + 1) * sizeof *runs;

@@ -71,7 +71,7 @@ void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sum
         uint64_t sum = 0, sum_by_x = 0;
 
         for (uint32_t x = 0; x < length; x++) {
-            const uint32_t v = wu_grey(px, start + x);
+            const uint32_t v = wu_grey_value(px, start + x);
 
             g->fine[v]++;
             g->coarse[v >> 8] += px->bits > 8;
@@ -110,7 +110,7 @@ void obj_grey_clear(obj_grey_sums *g)
     g->weighted[0] = g->weighted[1] = g->weighted[2] = 0;
 }
 
-void obj_grey_ends(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi)
+void obj_grey_range(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi)
 {
     uint32_t least = 0, most = 255;
 
@@ -207,7 +207,7 @@ uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t 
 
     /* Words are written in the order of `intensity` in output.c. Standard deviation, skewness and
      * kurtosis are 0 if all values are equal. */
-    obj_grey_ends(g, &lo, &hi);
+    obj_grey_range(g, &lo, &hi);
     word = obj_put_int(word, lo);
     word = obj_put_int(word, hi);
     word = obj_put_real(word, (double)sum / n);

@@ -227,12 +227,12 @@ typedef struct obj_grey_sums {
 tc_status obj_grey_init(obj_grey_sums *g, tc_err *err);
 void obj_grey_free(obj_grey_sums *g);
 /* Adds the pixels of n runs. Without OBJ_INTENSITY, only the least and greatest value of each run
- * are counted, which obj_grey_ends needs. */
+ * are counted, which obj_grey_range needs. */
 void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g);
 /* Adds `other` to g, and clears `other`. */
 void obj_grey_merge(obj_grey_sums *g, obj_grey_sums *other);
 /* Sets *lo and *hi to the least and the greatest value of a histogram that is not empty. */
-void obj_grey_ends(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi);
+void obj_grey_range(const obj_grey_sums *g, uint16_t *lo, uint16_t *hi);
 /* Writes the words of the columns of the family intensity; returns the address after them. area:
  * the number of pixels of the object. */
 uint64_t *obj_put_intensity(const obj_item *o, const obj_grey_sums *g, uint64_t area,
@@ -253,7 +253,7 @@ static inline size_t obj_n_directions(const obj_item *o)
 }
 
 /* The number of bits of a level. */
-static inline int obj_bits(const obj_params *p)
+static inline int obj_level_bits(const obj_params *p)
 {
     assert(p->levels >= 2);
     return 32 - __builtin_clz((unsigned)p->levels - 1);
@@ -262,9 +262,9 @@ static inline int obj_bits(const obj_params *p)
 /* The bytes of an object's co-occurrence matrix on a device. A matrix of up to OBJ_LOCAL_BYTES is
  * in local memory, a larger one in global memory. */
 enum { OBJ_LOCAL_BYTES = 16384 };
-static inline uint64_t obj_count_bytes(const obj_params *p)
+static inline uint64_t obj_matrix_bytes(const obj_params *p)
 {
-    return (uint64_t)4 << 2 * obj_bits(p);
+    return (uint64_t)4 << 2 * obj_level_bits(p);
 }
 
 /* The number of bytes that are allocated after an array of levels, as code may read or write beyond
@@ -285,7 +285,7 @@ static inline uint8_t *obj_level_at(const obj_levels *l, obj_run r)
 }
 
 /* The distance, in elements of the array, from the first to the second pixel of a pair. */
-static inline ptrdiff_t obj_pixels_of(const obj_levels *l, obj_step s)
+static inline ptrdiff_t obj_step_offset(const obj_levels *l, obj_step s)
 {
     return s.dz * l->slice + s.dy * l->row + s.dx;
 }
@@ -321,7 +321,7 @@ typedef struct obj_pairs {
     uint32_t *count;   /* [levels][stride] */
     uint16_t *touched; /* [levels * stride + 1]: if listed, the cells that have a pair */
     size_t n;          /* cells in `touched` */
-    uint32_t entries[OBJ_ENTRIES]; /* scratch memory of obj_pairs_take: how many entries of the
+    uint32_t entries[OBJ_ENTRIES]; /* scratch memory of obj_pairs_to_sums: how many entries of the
                                       symmetric matrix have each value */
     obj_box box;
 } obj_pairs;
@@ -333,7 +333,7 @@ void obj_pairs_free(obj_pairs *pairs);
 void obj_pairs_begin(const obj_item *o, obj_pairs *pairs, uint64_t pixels);
 /* Sets *lo and *hi to the grey values that are mapped to the lowest and to the highest level. On
  * entry they must be the object's least and greatest grey value. */
-void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi);
+void obj_level_range(const obj_item *o, uint32_t *lo, uint32_t *hi);
 /* The array o->quantised. */
 obj_levels obj_levels_of(const obj_item *o);
 /* Sets the grey levels of the pixels of n runs. lo, hi: the object's least and greatest grey value.
@@ -356,7 +356,7 @@ void obj_pairs_add_box(const obj_run *runs, size_t n, uint64_t area, obj_step st
 /* Adds the counts of `other` to `pairs`, and clears those of `other`. Neither may be listed. */
 void obj_pairs_merge(obj_pairs *pairs, obj_pairs *other);
 /* Computes the sums of the matrix for cooc_features, and clears the matrix. */
-void obj_pairs_take(const obj_item *o, obj_pairs *pairs, cooc_sums *sums);
+void obj_pairs_to_sums(const obj_item *o, obj_pairs *pairs, cooc_sums *sums);
 
 /* The texture features of an object for one distance, summed over directions. */
 typedef struct obj_texture {
@@ -403,10 +403,10 @@ struct an_pool;
  * is complete, and o->lo and o->hi are set. *ix must be zeroed before the first call. */
 tc_status obj_index_step(obj_index *ix, obj_item *o, struct an_pool *pool, unsigned threads,
                          tc_err *err);
-/* Makes an index of the n given objects, in place of obj_index_step (see obj_host_give_index). */
-tc_status obj_index_give(obj_index *ix, obj_item *o, size_t n, const uint32_t *label,
-                         const uint32_t *area, const uint32_t *start, const obj_run *runs,
-                         tc_err *err);
+/* Makes an index of the n given objects, in place of obj_index_step (see obj_host_set_objects). */
+tc_status obj_index_set(obj_index *ix, obj_item *o, size_t n, const uint32_t *label,
+                        const uint32_t *area, const uint32_t *start, const obj_run *runs,
+                        tc_err *err);
 void obj_index_free(obj_index *ix);
 /* The bytes of memory for each thread while the index is made. */
 uint64_t obj_index_thread_bytes(void);
@@ -415,8 +415,8 @@ uint64_t obj_index_thread_bytes(void);
 
 /* output.c */
 tc_status obj_check_state(const an_work *work, const void *state, tc_err *err);
-/* Implements an_analysis.expect: declares the arrays that an item's result has. */
-tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+/* Implements an_analysis.declare_arrays: declares the arrays that an item's result has. */
+tc_status obj_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 tc_status obj_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                      tc_err *err);
 /* Implements an_analysis.note_result: if a result looks wrong, writes advice to text, which has
@@ -440,19 +440,19 @@ extern const an_backend obj_cpu;
 
 /* Gives a new worker n objects to measure, instead of letting it find all objects of the item; used
  * by the spot checks, too. label, area, start, runs: as in obj_index; they are copied. */
-tc_status obj_host_give_index(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
-                              const uint32_t *start, const obj_run *runs, tc_err *err);
+tc_status obj_host_set_objects(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
+                               const uint32_t *start, const obj_run *runs, tc_err *err);
 /* Counts the objects, from the next one on, that have fewer than `large` pixels each. Stops at
  * `most` objects, or before all counted ones together have more than `pixels` pixels; but counts at
  * least one. Returns 0 if the next object is large, or if the objects are not found yet; then the
  * worker must do a step. */
-uint64_t obj_host_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels);
+uint64_t obj_host_count_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels);
 /* Returns the worker's index, or NULL if the objects are not found yet. Sets *next to the index of
  * the next object to measure. */
 const obj_index *obj_host_index(const void *worker, uint64_t *next);
 /* Measures the next n objects, except for their texture. */
 void obj_host_measure(void *worker, void *state, uint64_t n);
 /* Records that the next n objects are done. Returns the same as an_backend.step. */
-tc_status obj_host_done(void *worker, uint64_t n, uint64_t *chunks_done);
+tc_status obj_host_advance(void *worker, uint64_t n, uint64_t *chunks_done);
 
 #endif

@@ -29,54 +29,54 @@
 #define LENGTH(list) (sizeof(list) / sizeof(list)[0])
 
 /* The columns of each family, in the order of their words in obj_row. */
-static const wu_declared shape2[] = { INTEGER("area", "pixel^2"),
-                                      SEVERAL("bbox", WU_I64, "pixel", BOX2),
-                                      SEVERAL("centroid", WU_F64, "pixel", PLACE2),
-                                      COLUMN("border", WU_BOOL, NULL),
-                                      REAL("perimeter", "pixel"),
-                                      REAL("axis_major_length", "pixel"),
-                                      REAL("axis_minor_length", "pixel"),
-                                      REAL("eccentricity", NULL),
-                                      REAL("orientation", "rad"),
-                                      REAL("equivalent_diameter_area", "pixel"),
-                                      INTEGER("area_convex", "pixel^2"),
-                                      REAL("solidity", NULL),
-                                      REAL("extent", NULL),
-                                      INTEGER("euler_number", NULL),
-                                      INTEGER("holes", NULL),
-                                      REAL("feret_diameter_max", "pixel"),
-                                      REAL("form_factor", NULL) },
-                         shape3[] = { INTEGER("voxels", "voxel"),
-                                      SEVERAL("bbox", WU_I64, "voxel", BOX3),
-                                      SEVERAL("centroid", WU_F64, "voxel", PLACE3),
-                                      COLUMN("border", WU_BOOL, NULL),
-                                      REAL("volume_um3", "um^3"),
-                                      SEVERAL("axis_length", WU_F64, "um", LENGTHS),
-                                      REAL("surface", "um^2"),
-                                      REAL("mesh_volume", "um^3"),
-                                      REAL("sphericity", NULL),
-                                      REAL("extent", NULL),
-                                      INTEGER("euler_number", NULL) },
-                         intensity[] = { INTEGER("intensity_min", NULL),
-                                         INTEGER("intensity_max", NULL),
-                                         REAL("intensity_mean", NULL),
-                                         REAL("intensity_std", NULL),
-                                         REAL("intensity_median", NULL),
-                                         SEVERAL("intensity_percentile", WU_F64, NULL, PERCENTS),
-                                         REAL("intensity_skewness", NULL),
-                                         REAL("intensity_kurtosis", NULL),
-                                         REAL("intensity_entropy", "bit"),
-                                         INTEGER("intensity_integrated", NULL) },
-                         weighted2[] = { SEVERAL("centroid_weighted", WU_F64, "pixel", PLACE2) },
-                         weighted3[] = { SEVERAL("centroid_weighted", WU_F64, "voxel", PLACE3) };
+static const wu_declaration shape2[] = { INTEGER("area", "pixel^2"),
+                                         SEVERAL("bbox", WU_I64, "pixel", BOX2),
+                                         SEVERAL("centroid", WU_F64, "pixel", PLACE2),
+                                         COLUMN("border", WU_BOOL, NULL),
+                                         REAL("perimeter", "pixel"),
+                                         REAL("axis_major_length", "pixel"),
+                                         REAL("axis_minor_length", "pixel"),
+                                         REAL("eccentricity", NULL),
+                                         REAL("orientation", "rad"),
+                                         REAL("equivalent_diameter_area", "pixel"),
+                                         INTEGER("area_convex", "pixel^2"),
+                                         REAL("solidity", NULL),
+                                         REAL("extent", NULL),
+                                         INTEGER("euler_number", NULL),
+                                         INTEGER("holes", NULL),
+                                         REAL("feret_diameter_max", "pixel"),
+                                         REAL("form_factor", NULL) },
+                            shape3[] = { INTEGER("voxels", "voxel"),
+                                         SEVERAL("bbox", WU_I64, "voxel", BOX3),
+                                         SEVERAL("centroid", WU_F64, "voxel", PLACE3),
+                                         COLUMN("border", WU_BOOL, NULL),
+                                         REAL("volume_um3", "um^3"),
+                                         SEVERAL("axis_length", WU_F64, "um", LENGTHS),
+                                         REAL("surface", "um^2"),
+                                         REAL("mesh_volume", "um^3"),
+                                         REAL("sphericity", NULL),
+                                         REAL("extent", NULL),
+                                         INTEGER("euler_number", NULL) },
+                            intensity[] = { INTEGER("intensity_min", NULL),
+                                            INTEGER("intensity_max", NULL),
+                                            REAL("intensity_mean", NULL),
+                                            REAL("intensity_std", NULL),
+                                            REAL("intensity_median", NULL),
+                                            SEVERAL("intensity_percentile", WU_F64, NULL, PERCENTS),
+                                            REAL("intensity_skewness", NULL),
+                                            REAL("intensity_kurtosis", NULL),
+                                            REAL("intensity_entropy", "bit"),
+                                            INTEGER("intensity_integrated", NULL) },
+                            weighted2[] = { SEVERAL("centroid_weighted", WU_F64, "pixel", PLACE2) },
+                            weighted3[] = { SEVERAL("centroid_weighted", WU_F64, "voxel", PLACE3) };
 
 /* The number of words that n columns have in a row of the state. */
-static size_t words_of(const wu_declared *columns, size_t n)
+static size_t words_of(const wu_declaration *columns, size_t n)
 {
     uint64_t words = 0;
 
     for (size_t i = 0; i < n; i++)
-        words += wu_declared_elements(&columns[i]);
+        words += wu_declaration_elements(&columns[i]);
     return (size_t)words;
 }
 
@@ -101,23 +101,24 @@ size_t obj_words(const obj_params *p, const wu_item *item)
 static tc_status declare_texture(const obj_params *p, const wu_item *item, wu_output *out,
                                  tc_err *err)
 {
-    const wu_declared glcm = { "object_glcm",
-                               WU_F64,
-                               WU_VALUE,
-                               "objects",
-                               "glcm",
-                               .n_axes = 2,
-                               .axes = {
-                                   { "distance", (uint32_t)p->n_distances,
-                                     .numbers = p->distance_numbers, .prefix = "d", .digits = 2 },
-                                   { "feature", p->n_features, .words = p->feature_names } } };
+    const wu_declaration glcm = {
+        "object_glcm",
+        WU_F64,
+        WU_VALUE,
+        "objects",
+        "glcm",
+        .n_axes = 2,
+        .axes = { { "distance", (uint32_t)p->n_distances, .numbers = p->distance_numbers,
+                    .prefix = "d", .digits = 2 },
+                  { "feature", p->n_features, .words = p->feature_names } }
+    };
 
     return wu_output_declare(out, &glcm, 1, item, err);
 }
 
-tc_status obj_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+tc_status obj_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
-    static const wu_declared keys[] = {
+    static const wu_declaration keys[] = {
         { "objects", WU_I64, WU_VALUE, "items", .title = "objects" },
         { "object_item", WU_I64, WU_ITEM, .table = "objects" },
         { "object_label", WU_I64, WU_KEY, "objects", .title = "label" }
@@ -147,7 +148,7 @@ static void copy_column(const an_work *work, const void *state, const wu_out_arr
                         size_t word, size_t first, size_t end, size_t row_index)
 {
     const obj_params *const p = work->params;
-    const size_t n = (size_t)wu_declared_elements(&array->declared),
+    const size_t n = (size_t)wu_declaration_elements(&array->declared),
                  row_bytes = obj_row_bytes(p, work->item);
     uint64_t *words = array->data;
     uint8_t *flags = array->data;
@@ -191,7 +192,7 @@ static size_t copy_block(const an_work *work, size_t item_index, const void *sta
 
     for (size_t i = 3, word = 0; i < out->n; i++) {
         copy_column(work, state, &out->arrays[i], word, first, end, row_index);
-        word += (size_t)wu_declared_elements(&out->arrays[i].declared);
+        word += (size_t)wu_declaration_elements(&out->arrays[i].declared);
     }
     for (size_t i = first; i < end; i++) {
         const obj_row *const row = obj_row_of_const(state, row_bytes, i);
@@ -208,13 +209,13 @@ tc_status obj_finish(const an_work *work, size_t item_index, const void *state, 
                      tc_err *err)
 {
     const size_t n = work->item->n_objects;
-    tc_status status = obj_expect(work->params, work->item, out, err);
+    tc_status status = obj_declare_arrays(work->params, work->item, out, err);
     uint64_t rows = 0;
     size_t row_index = 0;
 
     for (size_t i = 0; status == TC_OK && i < n; i += BLOCK) {
         rows += count_kept(work, state, i, n - i < BLOCK ? n : i + BLOCK);
-        status = tc_ask(work->poll, err);
+        status = tc_call_poll(work->poll, err);
     }
     return_if_error(status);
     return_if_error(wu_output_allocate(out, rows, err));
@@ -222,7 +223,7 @@ tc_status obj_finish(const an_work *work, size_t item_index, const void *state, 
     for (size_t i = 0; i < n; i += BLOCK) {
         row_index =
             copy_block(work, item_index, state, out, i, n - i < BLOCK ? n : i + BLOCK, row_index);
-        return_if_error(tc_ask(work->poll, err));
+        return_if_error(tc_call_poll(work->poll, err));
     }
     return TC_OK;
 }
@@ -246,7 +247,7 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
             return tc_fail(err, TC_BAD_INPUT, "the objects are damaged");
         label = row->label;
         if (i % BLOCK == 0)
-            return_if_error(tc_ask(work->poll, err));
+            return_if_error(tc_call_poll(work->poll, err));
     }
     return TC_OK;
 }

@@ -10,23 +10,23 @@ static const char *const feature_sets[] = { "haralick", "ibsi", NULL };
 
 const an_param obj_parameters[] = {
     { "families", AN_WORDS, FIELD(families), .words = families,
-      .initial = "[\"shape\",\"intensity\",\"texture\"]", .help = "What is measured." },
-    { "levels", AN_INT, FIELD(levels), .min = 2, .max = COOC_MAX_LEVELS, .initial = "32",
+      .default_value = "[\"shape\",\"intensity\",\"texture\"]", .help = "What is measured." },
+    { "levels", AN_INT, FIELD(levels), .min = 2, .max = COOC_MAX_LEVELS, .default_value = "32",
       .help = "Number of grey levels of the texture." },
     { "range", AN_INTS, FIELD(range_ends), .min = 0, .max = 65535, .choices = ranges,
-      .word = FIELD(range), .initial = "object", .unit = "grey values",
+      .word = FIELD(range), .default_value = "object", .unit = "grey values",
       .help = "Grey values [lo,hi] mapped to the levels; object: each object's least to greatest; "
               "image: least to greatest of all pixels; type: all that the item's bits allow." },
     { "distances", AN_INTS, FIELD(distances), .count = FIELD(n_distances), .min = 1,
-      .max = OBJ_MAX_DISTANCE, .initial = "[1]", .unit = "pixels",
+      .max = OBJ_MAX_DISTANCE, .default_value = "[1]", .unit = "pixels",
       .help = "How far apart the two pixels of a pair are, along each axis of its direction." },
-    { "aggregate", AN_CHOICE, FIELD(merge), .choices = aggregates, .initial = "average",
+    { "aggregate", AN_CHOICE, FIELD(merge), .choices = aggregates, .default_value = "average",
       .help = "average: of the features over the directions; merge: the directions' matrices are "
               "added first." },
     { "texture_features", AN_WORDS, FIELD(features), .words = cooc_names, .choices = feature_sets,
-      .word = FIELD(feature_set), .initial = "haralick",
+      .word = FIELD(feature_set), .default_value = "haralick",
       .help = "haralick: the first 13; ibsi: all." },
-    { "exclude_border", AN_BOOL, FIELD(exclude_border), .initial = "false",
+    { "exclude_border", AN_BOOL, FIELD(exclude_border), .default_value = "false",
       .help = "Whether objects that touch the border of the picture or stack are left out." },
     { .key = NULL }
 };

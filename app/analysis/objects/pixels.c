@@ -262,7 +262,7 @@ static tc_status compare_row(const wu_output *claimed, size_t row, const wu_outp
 {
     for (size_t i = 3; i < claimed->n; i++) {
         const wu_out_array *const a = &claimed->arrays[i], *const b = &computed->arrays[i];
-        const size_t bytes = (size_t)wu_declared_elements(&a->declared) *
+        const size_t bytes = (size_t)wu_declaration_elements(&a->declared) *
                              wu_dtype_size(a->info.dtype, a->info.width);
 
         if (memcmp((const char *)a->data + row * bytes, (const char *)b->data + k * bytes, bytes) !=
@@ -283,7 +283,7 @@ static tc_status measure_sample(const an_work *work, const sample *s, void *stat
     tc_status status = obj_cpu.open(work, state, &worker, err);
 
     if (status == TC_OK)
-        status = obj_host_give_index(worker, s->n, s->label, s->area, s->start, s->runs, err);
+        status = obj_host_set_objects(worker, s->n, s->label, s->area, s->start, s->runs, err);
     while (status == TC_OK && obj_cpu.step(worker, state, &done, err) == TC_MORE)
         ;
     if (worker != NULL)
@@ -397,7 +397,7 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
 
     for (int k = 0; k < LOOKS; k++) {
         const size_t at = (size_t)tc_random_below((uint64_t)px->nx * px->ny * px->nz, random);
-        const int64_t wanted = px->labels[at], grey = wu_grey(px, at);
+        const int64_t wanted = px->labels[at], grey = wu_grey_value(px, at);
         const int64_t *const found =
             n == 0 ? NULL : bsearch(&wanted, label, n, sizeof *label, by_value);
 

@@ -41,7 +41,8 @@ static void set_memory(const obj_params *p, const wu_item *item, uint64_t runs, 
     /* The terms are: pixels, labels and grey levels; obj_index.runs and stored_runs, the latter
      * with at most one run for every 16 pixels; the state, and as much for the arrays;
      * obj_index.label, area and start; obj_index.next and pixels. */
-    out->memory_bytes = PLAN_PROGRAM + pixels * (item->bits / 8 * item->channels + 4 + texture) +
+    out->memory_bytes = PLAN_PROGRAM_BYTES +
+                        pixels * (item->bits / 8 * item->channels + 4 + texture) +
                         (runs < pixels / 16 ? 2 * runs : runs + pixels / 16) * sizeof(obj_run) +
                         2 * (uint64_t)out->state_bytes + 12 * (uint64_t)item->n_objects +
                         (largest + 1) * 2 * sizeof(uint32_t);
@@ -95,9 +96,9 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->finish_flops = (double)pixels;
     out->byte_flops = 250;
     out->write_flops = 8 * (double)pixels;
-    an_plan_flops(out, item,
-                  (double)pixels * (65 + (item->is_stack ? 40 : 0) + 3 * directions) +
-                      (double)objects * (4000 + 430.0 * p->levels * matrices));
+    an_complete_plan(out, item,
+                     (double)pixels * (65 + (item->is_stack ? 40 : 0) + 3 * directions) +
+                         (double)objects * (4000 + 430.0 * p->levels * matrices));
     return TC_OK;
 }
 
@@ -108,7 +109,7 @@ enum { LOCAL_COUNTS = 1, GLOBAL_COUNTS = 2 };
  * their size; for sizes at which it also depends on the device, both variants are returned. */
 static uint32_t kernels_of(const void *params, const wu_item *item)
 {
-    const uint64_t bytes = obj_count_bytes(params);
+    const uint64_t bytes = obj_matrix_bytes(params);
 
     (void)item;
     return bytes > OBJ_LOCAL_BYTES       ? GLOBAL_COUNTS
@@ -142,7 +143,7 @@ static uint8_t preview(const an_work *work, const void *state, size_t voxel)
 const an_analysis an_objects = {
     .name = "objects",
     .summary = "shape, intensity and texture of each object of a label picture or stack",
-    .shorter = "fewer families (without \"texture\") or distances",
+    .shorten_advice = "fewer families (without \"texture\") or distances",
     .params_bytes = sizeof(obj_params),
     .parameters = obj_parameters,
     .derive_params = obj_derive_params,
@@ -154,14 +155,14 @@ const an_analysis an_objects = {
     .check_state = obj_check_state,
     .finish = obj_finish,
     .preview = preview,
-    .expect = obj_expect,
+    .declare_arrays = obj_declare_arrays,
     .check_result = obj_check_result,
     .check_pixels = obj_check_pixels,
     .pixels_share = obj_pixels_share,
     .cpu = &obj_cpu,
     .takes_labels = true,
-    .one_kind = true,
-    .takes_cubes = true,
+    .forbids_mixed_kinds = true,
+    .assumes_cubic_voxels = true,
     .doubles = AN_ALL_DOUBLES,
     .kernels = kernels_of,
     .selftests = selftests

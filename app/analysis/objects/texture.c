@@ -59,7 +59,7 @@ obj_levels obj_levels_of(const obj_item *o)
                          .slice = (ptrdiff_t)o->pixels->nx * o->pixels->ny };
 }
 
-void obj_range_of(const obj_item *o, uint32_t *lo, uint32_t *hi)
+void obj_level_range(const obj_item *o, uint32_t *lo, uint32_t *hi)
 {
     const obj_params *const p = o->params;
 
@@ -79,10 +79,10 @@ void obj_quantise(const obj_item *o, const obj_run *runs, size_t n, uint32_t lo,
     uint32_t from = lo, to = hi;
     /* Initialised, as lo and hi of a damaged checkpoint may exclude values of the pixels. */
     uint8_t level[256] = { 0 };
-    obj_spread spread;
+    obj_level_scale spread;
 
-    obj_range_of(o, &from, &to);
-    spread = obj_spread_of(from, to, (uint32_t)o->params->levels);
+    obj_level_range(o, &from, &to);
+    spread = obj_level_scale_of(from, to, (uint32_t)o->params->levels);
     for (uint32_t v = lo; px->bits == 8 && v <= hi; v++)
         level[v] = obj_level(v, &spread);
     for (size_t i = 0; i < n; i++) {
@@ -202,7 +202,7 @@ void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size
 {
     assert(first + count <= n);
     const int64_t shift = position_of(step.dz, step.dy, step.dx);
-    const ptrdiff_t pixels = obj_pixels_of(levels, step);
+    const ptrdiff_t pixels = obj_step_offset(levels, step);
     /* The index of the first run that can contain second pixels of pairs. It never decreases. */
     size_t candidate = first == 0 ? 0 : find_run(runs, n, first_position(runs[first]) + shift);
 
@@ -290,7 +290,7 @@ void obj_pairs_add_box(const obj_run *runs, size_t n, uint64_t area, obj_step st
     if (abs(step.dx) >= box->size.dx || abs(step.dy) >= box->size.dy ||
         abs(step.dz) >= box->size.dz)
         return;
-    copy_levels(&box->levels, runs, n, obj_pixels_of(&box->levels, step), box->ends[1]);
+    copy_levels(&box->levels, runs, n, obj_step_offset(&box->levels, step), box->ends[1]);
     add_pairs(box->ends[0], box->ends[1], area, pairs);
 }
 
@@ -335,7 +335,7 @@ static void add_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32_
     if (e < OBJ_ENTRIES)
         pairs->entries[e] += n;
     else
-        cooc_entries(sums, &o->logs, e, n);
+        cooc_add_entries(sums, &o->logs, e, n);
 }
 
 /* Adds row a of the matrix to the sums, and clears the row. difference: element COLUMNS_AT_ONCE + d
@@ -386,12 +386,12 @@ static void add_and_clear_matrix(const obj_item *o, obj_pairs *pairs, cooc_sums 
     most = 2 * (bits[0] | bits[1] | bits[2] | bits[3]);
     for (uint32_t e = 0; e <= most && e < OBJ_ENTRIES; e++)
         if (pairs->entries[e] > 0) {
-            cooc_entries(sums, &o->logs, e, pairs->entries[e]);
+            cooc_add_entries(sums, &o->logs, e, pairs->entries[e]);
             pairs->entries[e] = 0;
         }
 }
 
-void obj_pairs_take(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
+void obj_pairs_to_sums(const obj_item *o, obj_pairs *pairs, cooc_sums *sums)
 {
     cooc_clear(sums, pairs->stride);
     if (!pairs->listed)

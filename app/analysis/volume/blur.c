@@ -29,7 +29,7 @@ static size_t lanes_up(size_t n)
 
 static bool is_membrane(const vol_blur *r, size_t voxel)
 {
-    return vol_is_membrane(wu_grey(r->pixels, voxel), r->threshold);
+    return vol_is_membrane(wu_grey_value(r->pixels, voxel), r->threshold);
 }
 
 /* Whether the last pass of the filter is along z; otherwise it is along y. */
@@ -47,7 +47,7 @@ static bool needs_64_bits(const vol_blur *r)
  * 2^-ONE_BITS. */
 static bool reaches_threshold(const vol_blur *r, uint32_t blurred)
 {
-    return blurred * VOL_WHITE >= (uint32_t)r->params->threshold << ONE_BITS;
+    return blurred * VOL_MEMBRANE_VALUE >= (uint32_t)r->params->threshold << ONE_BITS;
 }
 
 vol_blur vol_blur_of(const vol_params *p, const wu_pixels *pixels)
@@ -113,7 +113,8 @@ static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, si
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
     for (size_t x = 0; x < nx; x++)
-        line[radius + x] = grey ? wu_grey(r->pixels, row_start + x) : is_membrane(r, row_start + x);
+        line[radius + x] =
+            grey ? wu_grey_value(r->pixels, row_start + x) : is_membrane(r, row_start + x);
     for (size_t k = 0; grey && k < radius; k++) {
         line[k] = line[radius];
         line[radius + nx + k] = line[radius + nx - 1];
@@ -319,7 +320,7 @@ void vol_repair_gaps(const vol_params *p, int64_t *gaps)
 {
     const an_gauss g = an_gauss_make(p->sigma);
 
-    for (int wall = 1; wall <= VOL_WALLS; wall++) {
+    for (int wall = 1; wall <= VOL_MAX_WALL; wall++) {
         const uint64_t wall_weight = edge_weight(&g, wall, wall / 2);
         int gap = 0;
 
@@ -331,7 +332,8 @@ void vol_repair_gaps(const vol_params *p, int64_t *gaps)
             const uint64_t blurred = wall_weight * outside_weight >> (2 * AN_GAUSS_BITS - ONE_BITS);
             const uint64_t lower_bound = blurred > 3 ? blurred - 3 : 0;
 
-            if (gap > 2 * g.radius || lower_bound * VOL_WHITE < (uint64_t)p->threshold << ONE_BITS)
+            if (gap > 2 * g.radius || lower_bound * VOL_MEMBRANE_VALUE < (uint64_t)p->threshold
+                                                                             << ONE_BITS)
                 break;
             gap++;
         }

@@ -177,24 +177,24 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
     if (status != TC_OK)
         return status;
     if (inside != voxels)
-        return an_impossible("inside_voxels", 0, "not the sum of cell_voxels", err);
+        return an_fail_impossible("inside_voxels", 0, "not the sum of cell_voxels", err);
     if (inside + membrane + vol_read_integer(out, "external_voxels") + left_out != n)
-        return an_impossible("external_voxels", 0,
-                             "the voxels of all kinds are not those of the stack", err);
+        return an_fail_impossible("external_voxels", 0,
+                                  "the voxels of all kinds are not those of the stack", err);
     if (p->watershed && vol_read_integer(out, "external_voxels") != 0)
-        return an_impossible("external_voxels", 0, "a watershed has no outside", err);
+        return an_fail_impossible("external_voxels", 0, "a watershed has no outside", err);
     if (p->fill && membrane != 0)
-        return an_impossible("membrane_voxels", 0, "all are of cells", err);
+        return an_fail_impossible("membrane_voxels", 0, "all are of cells", err);
     if (left_out > 0 && p->min_voxels <= 1 && p->max_voxels == INT64_MAX && !p->exclude_border)
-        return an_impossible("left_out_voxels", 0, "nothing was to be left out", err);
+        return an_fail_impossible("left_out_voxels", 0, "nothing was to be left out", err);
     if (added > (p->repair ? membrane : 0))
-        return an_impossible("repair_added_voxels", 0, "more than can have been added", err);
+        return an_fail_impossible("repair_added_voxels", 0, "more than can have been added", err);
     if (bias > added)
-        return an_impossible("repair_bias_voxels", 0, "more than were added", err);
+        return an_fail_impossible("repair_bias_voxels", 0, "more than were added", err);
     if (!is_same(*(const double *)wu_output_data(out, "voxel_volume"), vol_volume(item, 1)))
-        return an_impossible("voxel_volume", 0, "not that of spacing", err);
+        return an_fail_impossible("voxel_volume", 0, "not that of spacing", err);
     if (!is_same(*(const double *)wu_output_data(out, "volume"), vol_volume(item, inside)))
-        return an_impossible("volume", 0, "not that of inside_voxels", err);
+        return an_fail_impossible("volume", 0, "not that of inside_voxels", err);
     return TC_OK;
 }
 

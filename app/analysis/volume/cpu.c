@@ -271,7 +271,7 @@ static tc_status end_sizes(vol_worker *w, vol_state *state, tc_err *err)
     uint32_t label = 0;
     tc_status status = TC_OK;
 
-    for (size_t i = 0, end; status == TC_OK && i < cells; status = tc_ask(w->work->poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < cells; status = tc_call_poll(w->work->poll, err))
         for (end = tc_block_end(i, cells); i < end; i++) {
             const bool is_kept = vol_is_kept(p, w->sizes[i] & ~BORDER, (w->sizes[i] & BORDER) != 0);
 
@@ -316,7 +316,7 @@ static void histogram_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
 
-    an_histogram(w->work->pixels, r.from * w->nx, r.to * w->nx, s->histogram);
+    an_histogram_add(w->work->pixels, r.from * w->nx, r.to * w->nx, s->histogram);
 }
 
 static tc_status end_histogram(vol_worker *w, vol_state *state, tc_err *err)
@@ -328,7 +328,7 @@ static tc_status end_histogram(vol_worker *w, vol_state *state, tc_err *err)
     for (unsigned t = 1; t < w->work->threads; t++)
         for (uint32_t v = 0; v < size; v++)
             sum[v] += w->scratch[t].histogram[v];
-    w->threshold = w->blur.threshold = state->threshold = an_otsu(sum, size);
+    w->threshold = w->blur.threshold = state->threshold = an_otsu_threshold(sum, size);
     return TC_OK;
 }
 
@@ -344,7 +344,7 @@ static const vol_work other_phases[VOL_PHASES] = {
     [VOL_PAINT] = { paint_band, end_paint },
     [VOL_BIAS] = { bias_band, end_bias },
     [VOL_SIZES] = { sizes_band, end_sizes },
-    [VOL_LAST] = { last_band, NULL }
+    [VOL_RELABEL] = { last_band, NULL }
 };
 
 /* The functions of the phases from VOL_ASCEND to VOL_COPY. */
@@ -379,7 +379,7 @@ static size_t phase_parts(const vol_worker *w, vol_phase phase)
         return p->watershed ? 0 : w->slab_rows > 0 ? (w->rows - 1) / w->slab_rows : w->bands;
     case VOL_BIAS: return p->repair ? w->bands : 0;
     case VOL_SIZES: return drops_cells(p) ? w->bands : 0;
-    case VOL_LAST: return p->repair || drops_cells(p) ? w->bands : 0;
+    case VOL_RELABEL: return p->repair || drops_cells(p) ? w->bands : 0;
     default: return p->watershed ? 0 : w->bands;
     }
 }
@@ -433,7 +433,7 @@ static tc_status attach_nodes(vol_worker *w, vol_state *state, tc_err *err)
     tc_status status = TC_OK;
 
     if (must_clear)
-        status = tc_clear(state, bytes, w->work->poll, err);
+        status = tc_clear_memory(state, bytes, w->work->poll, err);
     state->in_progress = 1;
     w->nodes_prepared = status == TC_OK;
     w->stack.nodes = state->nodes;
@@ -520,7 +520,7 @@ static tc_status make_memory(vol_worker *w, tc_err *err)
     w->scratch = calloc(w->work->threads, sizeof *w->scratch);
     w->lists = calloc(w->work->threads, sizeof *w->lists);
     if (w->params->watershed)
-        w->map.up = os_zeroed(w->n * sizeof *w->map.up);
+        w->map.up = os_alloc_zeroed(w->n * sizeof *w->map.up);
     good = w->cells_before != NULL && w->stack.roots != NULL && w->scratch != NULL &&
            w->lists != NULL && (w->map.up != NULL || !w->params->watershed);
     for (unsigned t = 0; good && t < w->work->threads; t++) {

@@ -11,7 +11,7 @@
 
 /* The memory of one thread, and its results in the current phase. */
 typedef struct vol_scratch {
-    uint32_t *edges;     /* [nx + 2]: the runs of a row, as returned by lab_edges */
+    uint32_t *edges;     /* [nx + 2]: the runs of a row, as returned by lab_find_runs */
     uint64_t *label;     /* scratch memory of vol_label_scratch bytes */
     uint32_t *blur;      /* [vol_blur_scratch]: scratch memory of vol_blur_part */
     uint64_t *histogram; /* [2^bits]: numbers of voxels by grey value, for Otsu's threshold */

@@ -222,7 +222,7 @@ static void join_voxels(const vol_stack *s, const pair *p, uint64_t voxels, bool
         const int32_t a = node_at(p->now, p->i, p->open_now, below);
         const int32_t b = node_at(p->other, p->i, p->open_other, below);
 
-        unmark_root(s, shared ? uf_join_shared(s->nodes, a, b) : join_roots(s->nodes, a, b),
+        unmark_root(s, shared ? uf_union_shared_fast(s->nodes, a, b) : join_roots(s->nodes, a, b),
                     shared);
     }
 }
@@ -324,5 +324,5 @@ size_t vol_runs(const vol_stack *s, size_t row, uint32_t *edges)
     uint64_t words[LAB_MAX_STRIDE];
 
     s->row(s->source, row, words);
-    return lab_edges(words, s->nx, false, edges);
+    return lab_find_runs(words, s->nx, false, edges);
 }

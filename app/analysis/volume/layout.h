@@ -10,12 +10,12 @@
 #define VOL_TY 8
 #define VOL_TZ 8
 /* The number of words of a mask whose bits one work-item counts. */
-#define VOL_CHUNK 128
+#define VOL_WORDS_PER_ITEM 128
 /* The number of voxels that one work-item labels. */
-#define VOL_PER_ITEM 16
+#define VOL_VOXELS_PER_ITEM 16
 
 /* The number of rows of a slice that one work-item measures. */
-#define VOL_DOWN 32
+#define VOL_ROWS_PER_ITEM 32
 /* Columns, of 32-bit words, of the table of cells that a device makes. VOL_SUM_Z to VOL_SUM_X are
  * sums of the voxels' coordinates, of two words each, the low word first; VOL_VOXELS is the number
  * of voxels; VOL_LO and VOL_HI are the bounding box, of three words each (z, y, x), VOL_HI being
@@ -34,19 +34,19 @@
 #define VOL_WEIGHT_BITS 16
 #define VOL_GREY_BITS 8
 #define VOL_TOP (1 << 24)
-/* The watershed's hash table of saddles: VOL_FREE marks a free slot; VOL_PROBES is the number of
- * slots that are tried for an entry. */
-#define VOL_FREE 0xffffffffu
+/* The watershed's hash table of saddles: VOL_FREE_SLOT marks a free slot; VOL_PROBES is the number
+ * of slots that are tried for an entry. */
+#define VOL_FREE_SLOT 0xffffffffu
 #define VOL_PROBES 64
 /* The number of columns of the list of saddles: the numbers of the two maxima (the one whose voxel
  * comes first in raster order first) and the saddle's height. */
-#define VOL_SADDLE 3
+#define VOL_SADDLE_COLUMNS 3
 /* Columns of the table of maxima. VOL_VOXEL is the index of the maximum's voxel, VOL_HEIGHT its
  * height. A hill is a set of maxima that have been joined; one of these represents the hill, and
  * VOL_HILL has its number in the rows of all of them. The representative's row describes the hill's
  * highest saddle: VOL_BEST is the saddle's height, VOL_EARLIER and VOL_LATER are the voxels of the
  * two maxima on its sides, and VOL_NEXT is the number of the maximum that the hill is joined with
- * there. VOL_MAXIMUM is the number of columns. */
+ * there. VOL_MAXIMUM_COLUMNS is the number of columns. */
 #define VOL_VOXEL 0
 #define VOL_HEIGHT 1
 #define VOL_HILL 2
@@ -54,6 +54,6 @@
 #define VOL_EARLIER 4
 #define VOL_LATER 5
 #define VOL_NEXT 6
-#define VOL_MAXIMUM 7
+#define VOL_MAXIMUM_COLUMNS 7
 
 #endif

@@ -41,7 +41,7 @@ void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents 
         tc_larger(lists, c->components * sizeof(uint32_t));
     const uint64_t finishing = c->cells * (sizeof(vol_cell) + ROW_BYTES);
 
-    out->memory_bytes = PLAN_PROGRAM + always + tc_larger(working, finishing);
+    out->memory_bytes = PLAN_PROGRAM_BYTES + always + tc_larger(working, finishing);
     /* Cells are measured with a table for each thread only if all tables together take at most a
      * byte for each voxel. */
     if (2 * c->cells * sizeof(vol_cell) <= n)
@@ -62,8 +62,8 @@ static tc_status step_until(void *worker, vol_state *state, vol_phase until, tc_
 }
 
 /* The bytes of the state in pages of memory that contain a label other than 0; the other pages are
- * assumed to take no memory. A large state has pages of 2 MiB and begins with one (os_zeroed); a
- * small one has pages of 4 KiB. */
+ * assumed to take no memory. A large state has pages of 2 MiB and begins with one
+ * (os_alloc_zeroed); a small one has pages of 4 KiB. */
 static uint64_t written_bytes(const vol_worker *w, const vol_state *state)
 {
     enum { WORD = sizeof(int32_t), HEAD = offsetof(vol_state, nodes) / WORD };
@@ -98,7 +98,7 @@ static tc_status count_contents(void *worker, void *state_data, void *contents, 
         c->written = written_bytes(w, state);
     }
     if (status == TC_OK)
-        status = step_until(worker, state, VOL_LAST, err);
+        status = step_until(worker, state, VOL_RELABEL, err);
     c->saddles = w->saddles;
     c->components = (uint64_t)w->cells;
     c->cells = state->cells;

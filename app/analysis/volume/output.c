@@ -91,7 +91,7 @@ static tc_status measure_bands(measure *m, unsigned threads, const tc_poll *poll
                                     (m->rows + vol_band_rows(m->nx) - 1) / vol_band_rows(m->nx),
                                     poll, err);
     an_pool_destroy(&pool);
-    for (size_t i = 0, end; status == TC_OK && i < m->n; status = tc_ask(poll, err))
+    for (size_t i = 0, end; status == TC_OK && i < m->n; status = tc_call_poll(poll, err))
         for (end = tc_block_end(i, m->n); i < end; i++)
             for (unsigned t = 1; t < threads; t++)
                 merge_cells(&m->tables[i], &m->tables[t * m->n + i]);
@@ -111,13 +111,13 @@ static tc_status measure_cells(const an_work *work, const vol_state *state, vol_
     /* The state's nodes[0] stands for the outside; a voxel has the node with its index plus 1. */
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
 
-    *out = m.tables = os_zeroed((threads * n + 1) * sizeof *m.tables);
+    *out = m.tables = os_alloc_zeroed((threads * n + 1) * sizeof *m.tables);
     if (m.tables == NULL)
         return tc_no_memory(err, "the cells");
     for (size_t i = 0, end; i < threads * n;) {
         for (end = tc_block_end(i, threads * n); i < end; i++)
             m.tables[i] = (vol_cell){ .lo = { UINT32_MAX, UINT32_MAX, UINT32_MAX } };
-        return_if_error(tc_ask(work->poll, err));
+        return_if_error(tc_call_poll(work->poll, err));
     }
     return measure_bands(&m, threads, work->poll, err);
 }
@@ -145,7 +145,7 @@ static tc_status check_nodes(const an_work *work, const vol_state *state, uint64
             if (good && occurs != NULL)
                 occurs[label] = 1;
         }
-        status = good ? tc_ask(work->poll, err) : refuse_state(err);
+        status = good ? tc_call_poll(work->poll, err) : refuse_state(err);
     }
     return status;
 }
@@ -156,7 +156,7 @@ static tc_status check_final_labels(const an_work *work, const vol_state *state,
 {
     const uint64_t voxels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
     TC_AUTOFREE uint8_t *const occurs =
-        state->cells <= voxels ? os_zeroed((size_t)state->cells + 1) : NULL;
+        state->cells <= voxels ? os_alloc_zeroed((size_t)state->cells + 1) : NULL;
     return_if_error(state->cells > voxels ? refuse_state(err)
                     : occurs == NULL      ? tc_no_memory(err, "the cells")
                                           : check_nodes(work, state, 0, state->cells, occurs, err));
@@ -238,7 +238,7 @@ static tc_status fill_table(const an_work *work, size_t item_index, const vol_ce
         }
         border[i] = is_at_border(c, size);
         if (i % 4096 == 0)
-            return_if_error(tc_ask(work->poll, err));
+            return_if_error(tc_call_poll(work->poll, err));
     }
     return TC_OK;
 }
@@ -277,9 +277,9 @@ static const wu_axis bbox_axis = { .n = 6,
                                                                    "x1" } },
                      position_axis = { .n = 3, .words = (const char *const[]){ "z", "y", "x" } };
 
-tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+tc_status vol_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
-    const wu_declared arrays[] = {
+    const wu_declaration arrays[] = {
         { "cells", WU_I64, WU_VALUE, "items", .title = "cells" },
         { "inside_voxels", WU_I64, WU_VALUE, "items", "inside_voxels", .unit = "voxel" },
         { "membrane_voxels", WU_I64, WU_VALUE, "items", "membrane_voxels", .unit = "voxel" },
@@ -320,7 +320,7 @@ static tc_status fill_arrays(const an_work *work, size_t item_index, const vol_s
                              tc_err *err)
 {
     const vol_params *const p = work->params;
-    return_if_error(vol_expect(p, work->item, out, err));
+    return_if_error(vol_declare_arrays(p, work->item, out, err));
 
     if (p->labels)
         wu_output_lend(&out->arrays[out->n - 1], labels);
@@ -354,7 +354,7 @@ tc_status vol_finish_cells(const an_work *work, size_t item_index, vol_state *he
         for (end = tc_block_end(i, n); i < end; i++)
             if (vol_is_kept(work->params, (int64_t)cells[i].voxels, is_at_border(&cells[i], size)))
                 cells[head->cells++] = cells[i];
-        return_if_error(tc_ask(work->poll, err));
+        return_if_error(tc_call_poll(work->poll, err));
     }
     return fill_arrays(work, item_index, head, NULL, cells, out, err);
 }
@@ -398,7 +398,7 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
             (double)vol_read_integer(out, "external_voxels") /
                 fmax((double)vol_read_integer(out, "inside_voxels"), 1),
             threshold);
-    else if (cells > 0 && !an_mostly_below(out, "cell_voxels", SPECK, AN_MANY))
+    else if (cells > 0 && !an_mostly_below(out, "cell_voxels", SPECK, AN_MANY_CELLS))
         return false;
     else if (cells > 0)
         snprintf(text, size,
@@ -427,10 +427,11 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
     return true;
 }
 
-tc_status vol_constants(const void *params, wu_output *out, tc_err *err)
+tc_status vol_add_constants(const void *params, wu_output *out, tc_err *err)
 {
-    static const wu_declared gaps = { "repair_gap",          WU_I64,          WU_VALUE,
-                                      .title = "repair_gap", .unit = "voxel", .rows = VOL_WALLS };
+    static const wu_declaration gaps = { "repair_gap",    WU_I64,
+                                         WU_VALUE,        .title = "repair_gap",
+                                         .unit = "voxel", .rows = VOL_MAX_WALL };
     const vol_params *const p = params;
 
     if (!p->repair)

@@ -38,7 +38,7 @@ static void watershed_costs(const vol_params *p, double *costs)
     costs[VOL_EDGES] = rough ? 35 : 5;
     costs[VOL_FLAT] = rough ? 6 : 3;
     costs[VOL_FLAT_JOIN] = rough ? 10 : 5;
-    costs[VOL_TOPS] = 50;
+    costs[VOL_MAXIMA] = 50;
     costs[VOL_SADDLES] = rough ? 350 : (p->corners ? 95 : 60) * neighbours;
     costs[VOL_CLEAR] = 2;
     costs[VOL_FIRST] = rough ? 50 : 25;
@@ -74,7 +74,7 @@ static void costs_of(const vol_params *p, double costs[VOL_PHASES])
     }
     costs[VOL_BIAS] = p->repair ? 17 : 0;
     costs[VOL_SIZES] = drops_cells ? 3 : 0;
-    costs[VOL_LAST] = p->repair || drops_cells ? 4 : 0;
+    costs[VOL_RELABEL] = p->repair || drops_cells ? 4 : 0;
 }
 
 /* Implements an_analysis.time_share. */
@@ -97,7 +97,7 @@ static void plan_flops(const vol_params *p, const wu_item *item, an_plan *out)
     out->compress_flops = n * (p->labels ? 30 : 0);
     out->write_flops = n * 2;
     out->byte_flops = 110;
-    an_plan_flops(out, item, n * an_phases_sum(costs, VOL_PHASES));
+    an_complete_plan(out, item, n * an_phases_sum(costs, VOL_PHASES));
 }
 
 uint64_t vol_thread_bytes(const vol_params *p, const wu_item *item)
@@ -105,7 +105,7 @@ uint64_t vol_thread_bytes(const vol_params *p, const wu_item *item)
     const wu_pixels pixels = { .nx = item->nx, .ny = item->ny, .nz = item->nz };
     const vol_blur blur = vol_blur_of(p, &pixels);
 
-    return 4 * (uint64_t)item->nx + 4 * lab_stride(item->nx) * 8 + PLAN_THREAD +
+    return 4 * (uint64_t)item->nx + 4 * lab_stride(item->nx) * 8 + PLAN_THREAD_BYTES +
            (vol_has_blur(p) ? vol_blur_scratch(&blur) * sizeof(uint32_t) : 0) +
            (p->otsu ? (uint64_t)8 << item->bits : 0);
 }
@@ -192,11 +192,11 @@ const an_analysis an_volume = {
     .check_state = vol_check_state,
     .finish = vol_finish,
     .preview = preview,
-    .takes_cubes = true,
+    .assumes_cubic_voxels = true,
     .note_result = vol_note_result,
-    .constants = vol_constants,
+    .add_constants = vol_add_constants,
     .suggest = vol_suggest,
-    .expect = vol_expect,
+    .declare_arrays = vol_declare_arrays,
     .check_result = vol_check_result,
     .cpu = &vol_cpu,
     .kernels = kernels_of,

@@ -35,7 +35,7 @@ static double noise_of(const wu_pixels *p)
             int64_t v = 0;
             for (size_t k = 0; k < 9; k++) {
                 static const int64_t filter[9] = { 1, -2, 1, -2, 4, -2, 1, -2, 1 };
-                v += filter[k] * wu_grey(p, (y - 1 + k / 3) * p->nx + x - 1 + k % 3);
+                v += filter[k] * wu_grey_value(p, (y - 1 + k / 3) * p->nx + x - 1 + k % 3);
             }
             sum += (double)(v < 0 ? -v : v);
         }
@@ -59,7 +59,7 @@ static tc_status measure_contrast(const wu_pixels *p, double *contrast, tc_err *
     uint64_t *const histogram = calloc(GREYS, sizeof *histogram);
     if (histogram == NULL)
         return tc_no_memory(err, "a suggestion");
-    an_histogram(p, 0, (size_t)p->nx * p->ny, histogram);
+    an_histogram_add(p, 0, (size_t)p->nx * p->ny, histogram);
     *contrast += quantile(p, histogram, 0.9) - (double)quantile(p, histogram, 0.25);
     free(histogram);
     return TC_OK;
@@ -82,7 +82,7 @@ static tc_status report_nuclei(const an_pictures *pictures, an_suggestion *out, 
     json_auto_t *no_parameters = json_object();
     if (cells.parameters == NULL || no_parameters == NULL)
         return tc_no_memory(err, "a suggestion");
-    return_if_error(an_find("cellcount")->suggest(pictures, no_parameters, &cells, err));
+    return_if_error(an_find_analysis("cellcount")->suggest(pictures, no_parameters, &cells, err));
     const char *const polarity = json_string_value(json_object_get(cells.parameters, "polarity"));
     if (polarity != NULL && strcmp(polarity, "bright") == 0)
         snprintf(
@@ -104,7 +104,7 @@ static tc_status count_cells(const an_pictures *slices, size_t i, const json_t *
     if (changed == NULL ||
         json_object_set_new(changed, "h", json_real(fmin(factor * h, UINT16_MAX))) != 0)
         return tc_no_memory(err, "a suggestion");
-    return_if_error(an_try(an_find("volume"), slices, i, changed, &out, err));
+    return_if_error(an_try_parameters(an_find_analysis("volume"), slices, i, changed, &out, err));
     *n += (size_t)wu_output_find(&out, "cell_label")->info.shape[0];
     return TC_OK;
 }
@@ -149,10 +149,10 @@ tc_status vol_suggest(const an_pictures *pictures, const json_t *given, an_sugge
     const double h = contrast > 1 ? round_off(h_share * contrast) : 1,
                  smooth = noise < noisy * contrast ? smooth_quiet : smooth_noisy;
     return_if_error(status);
-    return_if_error(an_suggest(out, given, "method", json_string("watershed"), err));
-    return_if_error(an_suggest(out, given, "smooth", json_real(smooth), err));
-    return_if_error(an_suggest(out, given, "h", json_real(h), err));
-    return_if_error(an_suggest(out, given, "fill", json_true(), err));
+    return_if_error(an_suggest_value(out, given, "method", json_string("watershed"), err));
+    return_if_error(an_suggest_value(out, given, "smooth", json_real(smooth), err));
+    return_if_error(an_suggest_value(out, given, "h", json_real(h), err));
+    return_if_error(an_suggest_value(out, given, "fill", json_true(), err));
     snprintf(
         out->why, sizeof out->why,
         "A watershed, since real walls are dim and have gaps. Walls are brighter than cells by "

@@ -28,10 +28,10 @@
 #include "app/analysis/volume/layout.h"
 
 enum {
-    VOL_WHITE = 255, /* the value of membrane before a repair blurs it, in the unit of the repair's
-                        threshold */
-    VOL_MAX_SIGMA = 8, /* the largest sigma of a repair, in voxels */
-    VOL_WALLS = 8 /* thickness, in voxels, of the thickest wall that vol_repair_gaps describes */
+    VOL_MEMBRANE_VALUE = 255, /* the value of membrane before a repair blurs it, in the unit of the
+                        repair's threshold */
+    VOL_MAX_SIGMA = 8,        /* the largest sigma of a repair, in voxels */
+    VOL_MAX_WALL = 8 /* thickness, in voxels, of the thickest wall that vol_repair_gaps describes */
 };
 /* The smallest sigma of a filter, in voxels. */
 #define VOL_MIN_SIGMA 0.3
@@ -49,8 +49,8 @@ typedef struct vol_params {
     bool fill; /* watershed: membrane belongs to the cells, too */
     bool repair;       /* gaps in the membrane are closed, by blurring the membrane */
     double sigma;      /* repair: sigma of this blur, in voxels */
-    int64_t threshold; /* repair: 1..VOL_WHITE; voxels whose blurred value is not lower become
-                          membrane */
+    int64_t threshold; /* repair: 1..VOL_MEMBRANE_VALUE; voxels whose blurred value is not lower
+                          become membrane */
     int64_t min_voxels, max_voxels; /* cells with fewer or more voxels are left out of the result */
     bool exclude_border;            /* cells that touch the border are left out of the result */
     bool labels;                    /* the result has the labels of all voxels */
@@ -68,7 +68,7 @@ typedef enum vol_phase {
     VOL_EDGES,        /* finds the ways out of plateaus */
     VOL_FLAT,         /* makes nodes of the voxels of plateaus that are maxima */
     VOL_FLAT_JOIN,    /* joins the nodes of each of these plateaus */
-    VOL_TOPS,         /* finds the regional maximum that each voxel leads to */
+    VOL_MAXIMA,       /* finds the regional maximum that each voxel leads to */
     VOL_SADDLES,      /* finds the highest saddle between any two adjacent maxima; then joins
                          maxima */
     VOL_CLEAR,        /* clears the plane of the heights, which are no longer needed */
@@ -84,7 +84,7 @@ typedef enum vol_phase {
     VOL_PAINT,        /* labels all voxels */
     VOL_BIAS,         /* counts the voxels that a repair took from the inside */
     VOL_SIZES,        /* counts the voxels of the cells; only if cells may be left out */
-    VOL_LAST, /* leaves out cells by size or border, and replaces the -1 of the outside after a
+    VOL_RELABEL, /* leaves out cells by size or border, and replaces the -1 of the outside after a
                  repair */
     VOL_PHASES
 } vol_phase;
@@ -156,7 +156,7 @@ uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t
  * labels, 0 for membrane and -1 for the outside. */
 uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1);
 /* Computes gaps[w - 1], the width in voxels of the widest slit that the repair closes in a flat
- * wall w voxels thick, for w = 1 to VOL_WALLS. */
+ * wall w voxels thick, for w = 1 to VOL_MAX_WALL. */
 void vol_repair_gaps(const vol_params *p, int64_t *gaps);
 
 /* --- components ------------------------------------------------------------------------------ */
@@ -181,7 +181,7 @@ void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scra
 /* Joins the runs of rows [row0, row1) with those of the rows before row0. Several threads may do so
  * at the same time. */
 void vol_label_seam(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch);
-/* Finds the runs of a row. Writes to edges, and returns, what lab_edges does. */
+/* Finds the runs of a row. Writes to edges, and returns, what lab_find_runs does. */
 size_t vol_runs(const vol_stack *s, size_t row, uint32_t *edges);
 /* Whether all runs of a row are at the border (vol_is_border_row). */
 bool vol_border_row(const vol_stack *s, size_t row);
@@ -225,10 +225,10 @@ int64_t vol_read_integer(const wu_output *out, const char *name);
  * `size` bytes, and returns true. */
 bool vol_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size);
-/* Implements an_analysis.constants: with a repair, adds the array of vol_repair_gaps. */
-tc_status vol_constants(const void *params, wu_output *out, tc_err *err);
-/* Implements an_analysis.expect: declares the arrays that an item's result has. */
-tc_status vol_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+/* Implements an_analysis.add_constants: with a repair, adds the array of vol_repair_gaps. */
+tc_status vol_add_constants(const void *params, wu_output *out, tc_err *err);
+/* Implements an_analysis.declare_arrays: declares the arrays that an item's result has. */
+tc_status vol_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err);
 /* suggest.c */
 tc_status vol_suggest(const struct an_pictures *pictures, const json_t *given,
                       struct an_suggestion *out, tc_err *err);
@@ -263,7 +263,7 @@ int32_t *vol_host_directions(void *worker);
 /* Makes the worker continue with phase `next`, after a device has done the phases before it. What
  * the state and the worker must have then depends on `next`:
  *   VOL_EDGES (watershed): the state has the heights, vol_host_directions what WS_ASCEND makes;
- *   VOL_SADDLES (watershed): the state has the heights, vol_host_directions what WS_TOPS makes;
+ *   VOL_SADDLES (watershed): the state has the heights, vol_host_directions what WS_MAXIMA makes;
  *   VOL_BANDS: nothing; the device could not do it, and the host begins again;
  *   VOL_SEAMS: a node is ~root, the root being within the same slab, or 0 for membrane; a slab has
  *     slab_rows rows (which is 0 for other phases);

@@ -36,7 +36,7 @@ static void uphill_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
 
-    ws_rows(&w->map, part_of(w), r.from, r.to, s->list);
+    ws_process_rows(&w->map, part_of(w), r.from, r.to, s->list);
 }
 
 static tc_status end_uphill(vol_worker *w, vol_state *state, tc_err *err)
@@ -44,7 +44,7 @@ static tc_status end_uphill(vol_worker *w, vol_state *state, tc_err *err)
     (void)state;
     for (unsigned t = 0; t < w->work->threads; t++)
         w->saddles += w->lists[t].n;
-    return ws_end(&w->map, part_of(w), w->lists, w->work->threads, w->work->poll, err);
+    return ws_complete_part(&w->map, part_of(w), w->lists, w->work->threads, w->work->poll, err);
 }
 
 /* --- labels ---------------------------------------------------------------------------------- */
@@ -66,13 +66,13 @@ static void clear_band(vol_worker *w, size_t band, vol_scratch *s)
         plane_of(w)[i] = INT32_MAX;
 }
 
-/* Whether voxel i belongs to a cell and not to the membrane. user: the worker, as ws_first passes
- * it. */
+/* Whether voxel i belongs to a cell and not to the membrane. user: the worker, as
+ * ws_find_first_pixels passes it. */
 static bool is_of_cell(const void *user, size_t i)
 {
     const vol_worker *const w = user;
 
-    return w->params->fill || !vol_is_membrane(wu_grey(w->work->pixels, i), w->threshold);
+    return w->params->fill || !vol_is_membrane(wu_grey_value(w->work->pixels, i), w->threshold);
 }
 
 static void find_first_band(vol_worker *w, size_t band, vol_scratch *s)
@@ -80,7 +80,7 @@ static void find_first_band(vol_worker *w, size_t band, vol_scratch *s)
     const vol_range r = vol_band(w, band);
 
     (void)s;
-    ws_first(&w->map, r.from, r.to, plane_of(w), is_of_cell, w);
+    ws_find_first_pixels(&w->map, r.from, r.to, plane_of(w), is_of_cell, w);
 }
 
 /* Counts the first voxels of cells in a band. */

@@ -60,8 +60,8 @@ static tc_status check_order(const voting_params *p, const voting_peaks *peaks, 
     for (size_t i = 1; i < peaks->n; i++) {
         const voting_peak *const a = &peaks->list[i - 1], *const b = &peaks->list[i];
 
-        if (a->score < b->score || (!p->refine && voting_by_order(a, b) >= 0))
-            return an_impossible("score", i, "the points are not sorted", err);
+        if (a->score < b->score || (!p->refine && voting_compare_peaks(a, b) >= 0))
+            return an_fail_impossible("score", i, "the points are not sorted", err);
     }
     return TC_OK;
 }
@@ -77,7 +77,7 @@ static tc_status check_scores(const voting_params *p, const voting_scheme *s, co
         hi *= 2 * s->shape.reach[a] + 1;
     if (hi > UINT32_MAX)
         hi = UINT32_MAX;
-    if (!p->automatic && p->threshold > 1)
+    if (!p->threshold_auto && p->threshold > 1)
         lo = (int64_t)ceil(p->threshold);
     return an_check_range(out, "score", lo, hi, err);
 }
@@ -97,20 +97,20 @@ tc_status voting_check_result(const void *params, const wu_item *item, const wu_
         return tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu points",
                        (long long)*(const int64_t *)wu_output_data(out, "count"), n);
     return_if_error(voting_scheme_init(p, item, item->name, &s, err));
-    if (p->own_radius) {
+    if (p->radius_per_image) {
         const double radius = *(const double *)wu_output_data(out, "radius");
 
         if (!(radius >= voting_least_radius(p) && radius <= p->radius))
             return tc_fail(err, TC_BAD_INPUT, "radius: is %g, but must be from %g to %g", radius,
                            voting_least_radius(p), p->radius);
-        return_if_error(voting_take_radius(p, item, radius, &s, err));
+        return_if_error(voting_set_radius(p, item, radius, &s, err));
     }
     return_if_error(check_scores(p, &s, out, err));
     return_if_error(read_points(p, &s, out, &peaks, err));
     return_if_error(check_order(p, &peaks, err));
     if (p->refine) /* refined points may be closer to each other than the radius */
         return TC_OK;
-    return_if_error(voting_suppress(&s, &peaks, NULL, err));
+    return_if_error(voting_suppress_peaks(&s, &peaks, NULL, err));
     return peaks.n == n
                ? TC_OK
                : tc_fail(err, TC_BAD_INPUT, "point: two points are closer than the radius");

@@ -71,7 +71,7 @@ TC_INLINE tc_i32 voting_component(tc_i64 a, tc_u64 most, int side)
 }
 
 /* The largest absolute value of three components. */
-TC_INLINE tc_u64 voting_most(tc_i64 z, tc_i64 y, tc_i64 x)
+TC_INLINE tc_u64 voting_max_component(tc_i64 z, tc_i64 y, tc_i64 x)
 {
     const tc_u64 sz = TC_ABS(z), sy = TC_ABS(y), sx = TC_ABS(x);
     const tc_u64 zy = TC_MAX(sz, sy);
@@ -79,9 +79,10 @@ TC_INLINE tc_u64 voting_most(tc_i64 z, tc_i64 y, tc_i64 x)
     return TC_MAX(zy, sx);
 }
 
-/* The code of a vector's direction: its index in voting_tables.dir_of_code. most: voting_most(z, y,
- * x), which must be > 0. flat: the item is an image. */
-TC_INLINE tc_u32 voting_code(tc_i64 z, tc_i64 y, tc_i64 x, tc_u64 most, int side, int flat)
+/* The code of a vector's direction: its index in voting_tables.dir_of_code. most:
+ * voting_max_component(z, y, x), which must be > 0. flat: the item is an image. */
+TC_INLINE tc_u32 voting_direction_code(tc_i64 z, tc_i64 y, tc_i64 x, tc_u64 most, int side,
+                                       int flat)
 {
     const tc_i32 cz = flat ? 0 : voting_component(z, most, side) + side;
     const tc_i32 cy = voting_component(y, most, side) + side;
@@ -95,7 +96,7 @@ TC_INLINE tc_u32 voting_code(tc_i64 z, tc_i64 y, tc_i64 x, tc_u64 most, int side
 TC_INLINE tc_u32 voting_voter(TC_CONSTANT const voting_shape *s, const tc_i64 g[3],
                               TC_GLOBAL const tc_u16 *dir_of_code)
 {
-    const tc_u64 most = voting_most(g[0], g[1], g[2]);
+    const tc_u64 most = voting_max_component(g[0], g[1], g[2]);
     tc_u64 length;
 
     if (most == 0)
@@ -103,8 +104,9 @@ TC_INLINE tc_u32 voting_voter(TC_CONSTANT const voting_shape *s, const tc_i64 g[
     length = voting_length(g[0], g[1], g[2]);
     if (length < s->floor)
         return 0;
-    return VOTING_VOTER(voting_weight(length, s->root),
-                        dir_of_code[voting_code(g[0], g[1], g[2], most, s->side, s->n[0] == 1)]);
+    return VOTING_VOTER(
+        voting_weight(length, s->root),
+        dir_of_code[voting_direction_code(g[0], g[1], g[2], most, s->side, s->n[0] == 1)]);
 }
 
 /* --- points ---------------------------------------------------------------------------------- */
@@ -126,7 +128,7 @@ TC_INLINE void voting_add_line(TC_CONSTANT const voting_shape *s, const tc_i64 d
                                const tc_i64 g[3], voting_lines *l)
 {
     const tc_i64 cos2 = 874; /* cos(22.5 degrees)^2 in 1/1024 */
-    const tc_u64 most = voting_most(g[0], g[1], g[2]);
+    const tc_u64 most = voting_max_component(g[0], g[1], g[2]);
     tc_i64 u[3];
 
     if (most == 0)
@@ -181,7 +183,7 @@ typedef struct voting_part {
     tc_i32 lo, hi;
 } voting_part;
 /* The part of a span, relative to position `at`, that is within [0, n). */
-TC_INLINE voting_part voting_within(voting_span span, tc_i32 at, tc_i32 n)
+TC_INLINE voting_part voting_clip_span(voting_span span, tc_i32 at, tc_i32 n)
 {
     voting_part p;
 
@@ -196,9 +198,9 @@ TC_INLINE voting_part voting_within(voting_span span, tc_i32 at, tc_i32 n)
 /* Keeps NVIDIA's driver 580.159 from unrolling loops over a few pixels. The unrolled loops take
  * longer, and in one case gave wrong votes: the driver's PTX was right, but its translation at
  * optimisation levels 1 to 4 was not. */
-#define VOTING_ONE_BY_ONE _Pragma("unroll 1")
+#define VOTING_NO_UNROLL _Pragma("unroll 1")
 #else
-#define VOTING_ONE_BY_ONE
+#define VOTING_NO_UNROLL
 #endif
 
 /* The largest of the sums of a row's pixels [lo, hi]. This does not find the pixel that has it, so
@@ -207,7 +209,7 @@ TC_INLINE tc_u32 voting_most_votes(TC_GLOBAL const tc_u32 *row, voting_part p)
 {
     tc_u32 most = 0;
 
-    VOTING_ONE_BY_ONE
+    VOTING_NO_UNROLL
     for (tc_i32 dx = p.lo; dx <= p.hi; dx++)
         most = row[dx] > most ? row[dx] : most;
     return most;
@@ -227,18 +229,18 @@ TC_INLINE tc_u32 voting_turned(TC_CONSTANT const voting_shape *s, tc_u32 voter, 
     tc_i32 best_z = 0, best_y = 0, dx;
     tc_u32 best = 0;
 
-    VOTING_ONE_BY_ONE
+    VOTING_NO_UNROLL
     for (tc_i32 dz = -rz; dz <= rz; dz++) {
         if (z + dz < 0 || z + dz >= s->n[0])
             continue;
         const voting_part ys =
-            voting_within(rows[voting_rows_at(s, VOTING_DIR(voter), dz)], y, s->n[1]);
+            voting_clip_span(rows[voting_rows_at(s, VOTING_DIR(voter), dz)], y, s->n[1]);
         TC_GLOBAL const voting_span *const layer =
             spans + voting_spans_at(s, VOTING_DIR(voter), dz);
-        VOTING_ONE_BY_ONE
+        VOTING_NO_UNROLL
         for (tc_i32 dy = ys.lo; dy <= ys.hi; dy++) {
             const tc_u32 most = voting_most_votes(votes + (dz * plane + dy * nx),
-                                                  voting_within(layer[dy + ry], x, s->n[2]));
+                                                  voting_clip_span(layer[dy + ry], x, s->n[2]));
 
             if (most > best) {
                 best = most;
@@ -249,10 +251,11 @@ TC_INLINE tc_u32 voting_turned(TC_CONSTANT const voting_shape *s, tc_u32 voter, 
     }
     if (best == 0)
         return voter;
-    dx = voting_within(spans[voting_spans_at(s, VOTING_DIR(voter), best_z) + (size_t)(best_y + ry)],
-                       x, s->n[2])
+    dx = voting_clip_span(
+             spans[voting_spans_at(s, VOTING_DIR(voter), best_z) + (size_t)(best_y + ry)], x,
+             s->n[2])
              .lo;
-    VOTING_ONE_BY_ONE
+    VOTING_NO_UNROLL
     while (votes[best_z * plane + best_y * nx + dx] != best)
         dx++;
     return VOTING_VOTER(

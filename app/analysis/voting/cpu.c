@@ -66,7 +66,7 @@ static void add_voter(const cpu_worker *w, const band *b, uint32_t voter, int dz
     const voting_shape *const s = &w->s.shape;
     const uint32_t weight = VOTING_WEIGHT(voter);
     const voting_part rows =
-        voting_within(w->tables.rows[voting_rows_at(s, VOTING_DIR(voter), dz)], y, b->rows);
+        voting_clip_span(w->tables.rows[voting_rows_at(s, VOTING_DIR(voter), dz)], y, b->rows);
     const voting_span *span =
         w->tables.spans + voting_spans_at(s, VOTING_DIR(voter), dz) + rows.lo + s->reach[1];
     uint32_t *sums = b->sums + (y + rows.lo) * (int64_t)b->stride + x;
@@ -447,7 +447,7 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return_if_error(voting_scheme_init(work->params, work->item, work->item->name, &s, err));
 
     (void)state;
-    return_if_error(voting_levels_init(work, &s, err));
+    return_if_error(voting_scheme_use_pixels(work, &s, err));
     return make_worker(work, &s, worker, err);
 }
 
@@ -473,7 +473,7 @@ static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
 {
     const size_t size = w->phase == VOTING_TURN ? (size_t)*n * w->s.band_rows * w->s.nx : 0;
-    tc_status status = voting_tables_round(w->work, &w->s, &w->tables, round, w->pool, err);
+    tc_status status = voting_tables_set_round(w->work, &w->s, &w->tables, round, w->pool, err);
 
     if (status == TC_OK && w->reads != NULL && w->reads_round != round)
         make_reads(w);

@@ -46,7 +46,7 @@ static bool is_cell(const wu_pixels *px, uint32_t z, uint32_t y, uint32_t x, uin
 
     for (uint32_t row = y0; row < y1; row++)
         for (uint32_t column = x0; column < x1; column++)
-            sum += wu_grey(px, ((size_t)z * px->ny + row) * px->nx + column);
+            sum += wu_grey_value(px, ((size_t)z * px->ny + row) * px->nx + column);
     return (sum >= (uint64_t)threshold * (y1 - y0) * (x1 - x0)) != dark;
 }
 

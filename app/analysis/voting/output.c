@@ -130,7 +130,7 @@ static tc_status find_peaks(const an_work *work, const voting_scheme *s, const u
         for (size_t k = 0; status == TC_OK && k < result->peaks.n; k++) {
             status = add_candidate(c, result->peaks.list[k], err);
             if (status == TC_OK)
-                status = tc_ask(work->poll, err);
+                status = tc_call_poll(work->poll, err);
         }
         free(result->peaks.list);
     }
@@ -138,7 +138,7 @@ static tc_status find_peaks(const an_work *work, const voting_scheme *s, const u
     return status;
 }
 
-/* Compares two candidates as voting_by_order compares peaks. */
+/* Compares two candidates as voting_compare_peaks compares peaks. */
 static int compare_candidates(const void *va, const void *vb)
 {
     const candidate *const a = va, *const b = vb;
@@ -148,7 +148,7 @@ static int compare_candidates(const void *va, const void *vb)
     return a->index < b->index ? -1 : a->index > b->index;
 }
 
-int voting_by_order(const void *va, const void *vb)
+int voting_compare_peaks(const void *va, const void *vb)
 {
     const voting_peak *const a = va, *const b = vb;
 
@@ -243,11 +243,12 @@ static tc_status add_unless_suppressed(const voting_scheme *s, grid *g, const vo
     return TC_OK;
 }
 
-tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll, tc_err *err)
+tc_status voting_suppress_peaks(const voting_scheme *s, voting_peaks *p, const tc_poll *poll,
+                                tc_err *err)
 {
     const size_t n = p->n;
     TC_AUTO(free_grid) grid g = { .head = NULL };
-    return_if_error(tc_sort(p->list, n, sizeof *p->list, voting_by_order, poll, err));
+    return_if_error(tc_sort(p->list, n, sizeof *p->list, voting_compare_peaks, poll, err));
 
     return_if_error(grid_init(s, n, &g, err));
     p->n = 0; /* kept peaks are written to the front of the same list */
@@ -256,13 +257,13 @@ tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll
         const voting_peak peak = p->list[i];
 
         return_if_error(add_unless_suppressed(s, &g, &peak, p, err));
-        return_if_error(tc_ask(poll, err));
+        return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }
 
-/* Does the same as voting_suppress for candidates: sorts them, and appends those that are kept to
- * p, which is empty. */
+/* Does the same as voting_suppress_peaks for candidates: sorts them, and appends those that are
+ * kept to p, which is empty. */
 static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting_peaks *p,
                                    const tc_poll *poll, tc_err *err)
 {
@@ -276,7 +277,7 @@ static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting
 
         return_if_error(add_unless_suppressed(
             s, &g, &(voting_peak){ c->list[i].score, z, y, x, { z, y, x } }, p, err));
-        return_if_error(tc_ask(poll, err));
+        return_if_error(tc_call_poll(poll, err));
     }
     return TC_OK;
 }
@@ -295,7 +296,7 @@ void voting_apply_threshold(const voting_params *params, voting_peaks *p)
         sum += p->list[i].score;
     while (p->n > 0 && 2 * (part += p->list[middle].score) < sum)
         middle++;
-    while (n < p->n && (params->automatic
+    while (n < p->n && (params->threshold_auto
                             ? 10 * (uint64_t)p->list[n].score >= 3 * (uint64_t)p->list[middle].score
                             : p->list[n].score >= params->threshold))
         n++;
@@ -304,16 +305,17 @@ void voting_apply_threshold(const voting_params *params, voting_peaks *p)
 
 /* --- output ---------------------------------------------------------------------------------- */
 
-tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
+tc_status voting_declare_arrays(const void *params, const wu_item *item, wu_output *out,
+                                tc_err *err)
 {
     static const char *const zyx[] = { "z", "y", "x" };
     const unsigned dims = item->is_stack ? 3 : 2;
-    const wu_declared arrays[] = {
+    const wu_declaration arrays[] = {
         { "count", WU_I64, WU_VALUE, "items", .title = "count" },
         { "bright", WU_BOOL, WU_VALUE, "items", .title = "bright" },
         { "radius", WU_F64, WU_VALUE, "items", .title = "radius", .unit = "pixel" },
         { "point_item", WU_I64, WU_ITEM, .table = "points" },
-        { "point", WU_F64, WU_PLACE, "points", .unit = "pixel", .n_axes = 1,
+        { "point", WU_F64, WU_POSITION, "points", .unit = "pixel", .n_axes = 1,
           .axes = { { .n = dims, .words = zyx + 3 - dims } } },
         { "score", WU_I64, WU_VALUE, "points", .title = "score" },
     };
@@ -321,11 +323,11 @@ tc_status voting_expect(const void *params, const wu_item *item, wu_output *out,
     const voting_params *const p = params;
     /* BRIGHT, RADIUS: indices in `arrays` of arrays that only some results have */
     enum { DECLARED = sizeof arrays / sizeof arrays[0], BRIGHT = 1, RADIUS };
-    wu_declared declared[DECLARED];
+    wu_declaration declared[DECLARED];
     size_t n = 0;
 
     for (size_t i = 0; i < DECLARED; i++)
-        if ((i != BRIGHT || p->polarity == VOTING_AUTO) && (i != RADIUS || p->own_radius))
+        if ((i != BRIGHT || p->polarity == VOTING_AUTO) && (i != RADIUS || p->radius_per_image))
             declared[n++] = arrays[i];
     return wu_output_declare(out, declared, n, item, err);
 }
@@ -340,7 +342,7 @@ bool voting_note_result(const void *params, const wu_item *item, const wu_output
         text, size,
         "no cells: %stry another --param radius%s, polarity or foreground, or a lower threshold",
         item->n_masks > 0 ? "the mask may be empty, else " : "",
-        p->own_radius ? " (now the largest)" : "");
+        p->radius_per_image ? " (now the largest)" : "");
     return true;
 }
 
@@ -351,7 +353,7 @@ tc_status voting_add_points(const an_work *work, double radius, size_t item_inde
     const voting_params *const params = work->params;
     return_if_error(voting_keep_foreground(work, p, err));
 
-    return_if_error(voting_expect(params, work->item, out, err));
+    return_if_error(voting_declare_arrays(params, work->item, out, err));
     return_if_error(wu_output_allocate(out, p->n, err));
     if (params->polarity == VOTING_AUTO) {
         bool dark;
@@ -359,7 +361,7 @@ tc_status voting_add_points(const an_work *work, double radius, size_t item_inde
         return_if_error(voting_find_dark(work, &dark, err));
         *(uint8_t *)wu_output_data(out, "bright") = !dark;
     }
-    if (params->own_radius)
+    if (params->radius_per_image)
         *(double *)wu_output_data(out, "radius") = radius;
     *(int64_t *)wu_output_data(out, "count") = (int64_t)p->n;
     for (size_t i = 0; i < p->n; i++) {
@@ -402,7 +404,7 @@ tc_status voting_finish(const an_work *work, size_t item_index, const void *stat
     voting_scheme s;
     return_if_error(voting_scheme_init(work->params, work->item, work->item->name, &s, err));
 
-    return_if_error(voting_levels_init(work, &s, err));
+    return_if_error(voting_scheme_use_pixels(work, &s, err));
     return_if_error(voting_find_points(work, &s, state, &points, err));
     return voting_add_points(work, s.radius, item_index, &points, out, err);
 }

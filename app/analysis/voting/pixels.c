@@ -209,11 +209,11 @@ static tc_status compute_tile(const an_work *work, const voting_scheme *s, const
     return_if_error(an_copy_box(work->pixels, t->from, t->size, &pixels, err));
 
     item.nz = t->size[0], item.ny = t->size[1], item.nx = t->size[2];
-    params.automatic = false;
+    params.threshold_auto = false;
     params.threshold = least;
     return_if_error(voting_scheme_init(&params, &item, item.name, &scheme, err));
-    if (params.own_radius)
-        return_if_error(voting_take_radius(&params, &item, s->radius, &scheme, err));
+    if (params.radius_per_image)
+        return_if_error(voting_set_radius(&params, &item, s->radius, &scheme, err));
     scheme.shape.floor = s->shape.floor;
     scheme.shape.shift = s->shape.shift;
     memcpy(scheme.shape.inverse, s->shape.inverse, sizeof scheme.shape.inverse);
@@ -260,7 +260,7 @@ static double greatest_threshold(const voting_params *p, const voting_peaks *poi
     double sum = rest, part = 0;
     size_t middle = 0;
 
-    if (!p->automatic)
+    if (!p->threshold_auto)
         return p->threshold;
     for (size_t i = 0; i < points->n; i++)
         sum += points->list[i].score;
@@ -379,7 +379,8 @@ static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uin
     for (at[0] = lo[0]; at[0] < hi[0]; at[0]++)
         for (at[1] = lo[1]; at[1] < hi[1]; at[1]++)
             for (at[2] = lo[2]; at[2] < hi[2]; at[2]++) {
-                const uint32_t v = wu_grey(px, ((size_t)at[0] * px->ny + at[1]) * px->nx + at[2]);
+                const uint32_t v =
+                    wu_grey_value(px, ((size_t)at[0] * px->ny + at[1]) * px->nx + at[2]);
 
                 for (int k = 0; k < 3; k++)
                     if (at[k] != place[k]) {
@@ -637,7 +638,7 @@ static void shuffle_strata(uint64_t *random, unsigned order[STRATA])
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
-    const bool automatic = ((const voting_params *)work->params)->automatic;
+    const bool automatic = ((const voting_params *)work->params)->threshold_auto;
     const double least = greatest_threshold(work->params, points, 0);
     const size_t tiles = count_tiles(s);
     const uint32_t side = choose_side(s);
@@ -678,7 +679,7 @@ static bool is_flat(const wu_pixels *px)
     const size_t n = (size_t)px->nx * px->ny * px->nz;
     size_t i = 1;
 
-    while (i < n && wu_grey(px, i) == wu_grey(px, 0))
+    while (i < n && wu_grey_value(px, i) == wu_grey_value(px, 0))
         i++;
     return i == n;
 }
@@ -711,13 +712,13 @@ static tc_status check_scheme(const an_work *work, const wu_output *out, voting_
     bool dark = false;
     return_if_error(voting_scheme_init(p, work->item, work->item->name, s, err));
 
-    return_if_error(voting_levels_init(work, s, err));
+    return_if_error(voting_scheme_use_pixels(work, s, err));
     if (p->polarity == VOTING_AUTO) {
         return_if_error(voting_find_dark(work, &dark, err));
         if ((*(const uint8_t *)wu_output_data(out, "bright") != 0) == dark)
             return tc_fail(err, TC_BAD_INPUT, "bright: the picture gives the opposite value");
     }
-    if (p->own_radius && *(const double *)wu_output_data(out, "radius") != s->radius)
+    if (p->radius_per_image && *(const double *)wu_output_data(out, "radius") != s->radius)
         return tc_fail(err, TC_BAD_INPUT, "radius: the picture gives %g", s->radius);
     return TC_OK;
 }

@@ -161,8 +161,8 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
     return TC_OK;
 }
 
-tc_status voting_take_radius(const voting_params *p, const wu_item *item, double radius,
-                             voting_scheme *s, tc_err *err)
+tc_status voting_set_radius(const voting_params *p, const wu_item *item, double radius,
+                            voting_scheme *s, tc_err *err)
 {
     assert(radius > 0);
     voting_params changed = *p;
@@ -220,7 +220,7 @@ static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
     uint32_t bits = 1;
     tc_status status = TC_OK;
 
-    for (size_t i = 0; status == TC_OK && i < words; status = tc_ask(work->poll, err))
+    for (size_t i = 0; status == TC_OK && i < words; status = tc_call_poll(work->poll, err))
         for (const size_t end = tc_block_end(i, words); i < end; i++) {
             memcpy(&word, bytes + 8 * i, 8);
             all |= word;
@@ -237,7 +237,7 @@ static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
 
 static int pixel_at(const wu_pixels *px, size_t i)
 {
-    return (int)wu_grey(px, i);
+    return (int)wu_grey_value(px, i);
 }
 
 /* The absolute value of the filter 1 -2 1; -2 4 -2; 1 -2 1 at a pixel: it responds to noise, but
@@ -314,7 +314,7 @@ static double gradient_gain(const voting_scheme *s)
     return most;
 }
 
-tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err)
+tc_status voting_scheme_use_pixels(const an_work *work, voting_scheme *s, tc_err *err)
 {
     const voting_params *const p = work->params;
     /* The median roughness of Gaussian noise in standard deviations of the noise: 0.6745, the
@@ -325,10 +325,10 @@ tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err)
     bool dark = false;
     tc_status status = median_roughness(s, work->pixels, &median, err);
 
-    if (status == TC_OK && p->own_radius)
-        status = voting_own_radius(work, &radius, err);
-    if (status == TC_OK && p->own_radius)
-        status = voting_take_radius(p, work->item, radius, s, err);
+    if (status == TC_OK && p->radius_per_image)
+        status = voting_find_radius(work, &radius, err);
+    if (status == TC_OK && p->radius_per_image)
+        status = voting_set_radius(p, work->item, radius, s, err);
 
     if (status == TC_OK && p->polarity == VOTING_AUTO)
         status = voting_find_dark(work, &dark, err);
@@ -429,7 +429,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     const voting_params *const p = params;
     voting_scheme s;
 
-    if (p->own_radius && item->is_stack)
+    if (p->radius_per_image && item->is_stack)
         return tc_fail(err, TC_BAD_INPUT, "%s: own_radius goes only with images", where);
 
     return voting_scheme_init(params, item, where, &s, err);
@@ -446,14 +446,14 @@ static uint64_t most_peaks(const voting_scheme *s)
     return n;
 }
 
-/* The greatest number of points that voting_suppress can leave: one in each block of pixels that
- * are all nearer to each other than the radius. A block's side is at most the radius / sqrt(number
- * of axes), so its diagonal is shorter than the radius. */
+/* The greatest number of points that voting_suppress_peaks can leave: one in each block of pixels
+ * that are all nearer to each other than the radius. A block's side is at most the radius /
+ * sqrt(number of axes), so its diagonal is shorter than the radius. */
 static uint64_t most_points(const voting_params *p, const voting_scheme *s)
 {
     const uint64_t axes = s->nz > 1 ? 3 : 2;
     /* the least possible radius (voting_least_radius), in 1/64 of the smallest spacing */
-    const int64_t least = !p->own_radius         ? s->radius64
+    const int64_t least = !p->radius_per_image   ? s->radius64
                           : s->radius64 / 4 > 64 ? s->radius64 / 4
                                                  : 64;
     const uint64_t side64 = tc_sqrt_floor(((uint64_t)(least * least) - 1) / axes);
@@ -536,13 +536,13 @@ static void plan_flops(const voting_params *p, const voting_scheme *s, const wu_
     const size_t phases = costs_of(p, s, costs);
 
     out->load_flops = an_reading_flops(item) + 10.0 * (double)s->n;
-    if (p->own_radius) /* takes as long as eight cellcount analyses of the picture's middle */
+    if (p->radius_per_image) /* takes as long as eight cellcount analyses of the picture's middle */
         out->load_flops += 8 * 250 * an_middle_pixels(item);
     out->finish_flops =
         (s->nz == 1 ? 60.0 : 50.0) * (double)s->n + (p->refine ? 85.0 : 0.0) * (double)s->n;
     out->write_flops = 5.0 * (double)s->n;
     out->byte_flops = 200;
-    an_plan_flops(out, item, (double)s->n * an_phases_sum(costs, phases));
+    an_complete_plan(out, item, (double)s->n * an_phases_sum(costs, phases));
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
@@ -562,9 +562,9 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
                    points =
                        tc_larger(peaks + out->most_rows * (sizeof(voting_peak) + sizeof(int64_t)),
                                  out->most_rows * (sizeof(voting_peak) + ROW_BYTES));
-    out->memory_bytes = PLAN_PROGRAM + (uint64_t)s.n * (item->bits / 8) + out->state_bytes +
+    out->memory_bytes = PLAN_PROGRAM_BYTES + (uint64_t)s.n * (item->bits / 8) + out->state_bytes +
                         tc_larger(working, tc_larger(peaks + peaks / 2, points));
-    out->thread_bytes = voting_thread_bytes(&s) + PLAN_THREAD;
+    out->thread_bytes = voting_thread_bytes(&s) + PLAN_THREAD_BYTES;
     plan_flops(params, &s, item, out);
     return TC_OK;
 }
@@ -615,7 +615,8 @@ const an_analysis an_voting = { .name = "voting",
                                         "Mayerich, Robust cell detection for "
                                         "large-scale 3D microscopy using GPU-accelerated iterative "
                                         "voting, Frontiers in Neuroanatomy 12 (2018) 28.",
-                                .shorter = "a smaller radius, a smaller cone or a higher floor",
+                                .shorten_advice =
+                                    "a smaller radius, a smaller cone or a higher floor",
                                 .params_bytes = sizeof(voting_params),
                                 .parameters = voting_parameters,
                                 .derive_params = voting_derive_params,
@@ -626,14 +627,14 @@ const an_analysis an_voting = { .name = "voting",
                                 .finish = voting_finish,
                                 .preview = preview,
                                 .preview_amounts = true,
-                                .expect = voting_expect,
+                                .declare_arrays = voting_declare_arrays,
                                 .note_result = voting_note_result,
                                 .check_result = voting_check_result,
                                 .check_pixels = voting_check_pixels,
                                 .pixels_share = voting_pixels_share,
                                 .suggest = voting_suggest,
                                 .cpu = &voting_cpu,
-                                .one_kind = true,
-                                .takes_cubes = true,
+                                .forbids_mixed_kinds = true,
+                                .assumes_cubic_voxels = true,
                                 .kernels = kernels_of,
                                 .selftests = selftests };

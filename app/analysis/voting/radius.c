@@ -15,7 +15,8 @@ tc_status voting_find_area(const an_pictures *pictures, size_t i, const json_t *
                            int64_t area[3], size_t *n, tc_err *err)
 {
     wu_output out;
-    tc_status status = an_try(an_find("cellcount"), pictures, i, parameters, &out, err);
+    tc_status status =
+        an_try_parameters(an_find_analysis("cellcount"), pictures, i, parameters, &out, err);
 
     area[0] = area[1] = area[2] = 0;
     if (status == TC_OK) {
@@ -49,7 +50,7 @@ double voting_least_radius(const voting_params *p)
     return p->radius > 4 ? p->radius / 4 : 1;
 }
 
-tc_status voting_own_radius(const an_work *work, double *radius, tc_err *err)
+tc_status voting_find_radius(const an_work *work, double *radius, tc_err *err)
 {
     const voting_params *const p = work->params;
     an_pictures pictures = { .n = 1, .unit = 1, .threads = work->threads, .poll = work->poll };

@@ -36,8 +36,8 @@ static tc_status check_planes(const an_work *work, const voting_scheme *s, uint6
         for (end = tc_block_end(i, s->n); i < end; i++)
             good = good && (phase > VOTING_VOTERS || is_blurred(votes[i])) &&
                    (i < reblurred ? is_blurred(voters[i]) : is_voter(s, voters[i]));
-        status =
-            good ? tc_ask(work->poll, err) : tc_fail(err, TC_BAD_INPUT, "the votes are damaged");
+        status = good ? tc_call_poll(work->poll, err)
+                      : tc_fail(err, TC_BAD_INPUT, "the votes are damaged");
     }
     return status;
 }

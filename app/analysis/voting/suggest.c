@@ -87,9 +87,9 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
             "quartile of their medians.",
             radius, (long long)area, regions);
     if (differ)
-        status = an_suggest(out, given, "own_radius", json_true(), err);
+        status = an_suggest_value(out, given, "own_radius", json_true(), err);
     return status == TC_OK
-               ? an_suggest(out, given, "radius", json_real(radius * pictures->unit), err)
+               ? an_suggest_value(out, given, "radius", json_real(radius * pictures->unit), err)
                : status;
 }
 
@@ -105,7 +105,8 @@ static tc_status count_centres(const an_pictures *pictures, size_t i, const json
                            .threads = pictures->threads,
                            .poll = pictures->poll };
     TC_AUTO(wu_output_free) wu_output out = { .n = 0 };
-    return_if_error(an_try(an_find("cellcount"), pictures, i, cells, &out, err));
+    return_if_error(
+        an_try_parameters(an_find_analysis("cellcount"), pictures, i, cells, &out, err));
     const wu_out_array *const centroids = wu_output_find(&out, "region_centroid");
     const double *const at = centroids->data;
     const size_t n = (size_t)centroids->info.shape[0];
@@ -132,10 +133,11 @@ static tc_status find_foreground(const an_pictures *pictures, const json_t *para
     json_auto_t *with_otsu = json_deep_copy(parameters);
     if (with_otsu == NULL || json_object_set_new(with_otsu, "foreground", json_string("otsu")) != 0)
         return tc_no_memory(err, "a suggestion");
-    tc_status status = an_parse(an_find("voting"), with_otsu, "parameters", &params, err);
+    tc_status status =
+        an_parse_params(an_find_analysis("voting"), with_otsu, "parameters", &params, err);
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
         status = count_centres(pictures, i, cells, params, &on, &all, err);
-    an_params_free(an_find("voting"), &params);
+    an_params_free(an_find_analysis("voting"), &params);
     *suits = 4 * on >= 3 * all;
     return status;
 }
@@ -150,7 +152,7 @@ static bool allows_otsu(const json_t *given)
 tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_suggestion *out,
                          tc_err *err)
 {
-    const an_analysis *const count = an_find("cellcount");
+    const an_analysis *const count = an_find_analysis("cellcount");
     TC_AUTO(an_suggestion_free) an_suggestion for_cellcount = { .parameters = json_object() };
     json_auto_t *known = json_object(); /* parameters for cellcount: given, then suggested ones */
     json_t *const polarity = json_object_get(given, "polarity");
@@ -160,8 +162,8 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
     return_if_error(count->suggest(pictures, known, &for_cellcount, err));
     if (json_object_update(known, for_cellcount.parameters) != 0)
         return tc_no_memory(err, "a suggestion");
-    return_if_error(
-        an_suggest(out, given, "polarity", json_incref(json_object_get(known, "polarity")), err));
+    return_if_error(an_suggest_value(out, given, "polarity",
+                                     json_incref(json_object_get(known, "polarity")), err));
     if (json_object_get(given, "radius") == NULL) {
         return_if_error(add_radius(out, pictures, given, known, err));
         if (for_cellcount.doubt[0] != '\0')
@@ -182,8 +184,8 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
     if (json_object_get(given, "foreground") == NULL)
         return_if_error(find_foreground(pictures, parameters, known, &suits, err));
     if (suits)
-        return_if_error(an_suggest(out, given, "foreground", json_string("otsu"), err));
+        return_if_error(an_suggest_value(out, given, "foreground", json_string("otsu"), err));
     return classes != NULL && suits && allows_otsu(given)
-               ? an_suggest(out, given, "classes", json_incref(classes), err)
+               ? an_suggest_value(out, given, "classes", json_incref(classes), err)
                : TC_OK;
 }

@@ -20,12 +20,12 @@ static size_t cone_spans(const voting_scheme *s)
     return (2 * (size_t)s->shape.reach[0] + 1) * voting_spans_of_layer(s->shape.reach[1]);
 }
 
-size_t voting_spans(const voting_scheme *s)
+size_t voting_span_count(const voting_scheme *s)
 {
     return s->n_dirs * cone_spans(s);
 }
 
-size_t voting_codes(const voting_scheme *s)
+size_t voting_code_count(const voting_scheme *s)
 {
     const size_t points = 2 * (size_t)s->shape.side + 1; /* along an edge of the cube */
 
@@ -40,7 +40,8 @@ size_t voting_tables_bytes(const voting_scheme *s)
      * slice within reach. Then `ends`, dir_of_code and dir_of_offset. */
     return s->n_dirs *
                (3 + (cone_spans(s) + 2 * (size_t)s->shape.reach[0] + 1) * sizeof(voting_span)) +
-           rows + (voting_codes(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
+           rows +
+           (voting_code_count(s) + rows * (2 * (size_t)s->shape.reach[2] + 1)) * sizeof(uint16_t);
 }
 
 /* Fills dirs and dir_of_code. A direction is an integer point on the surface of a cube, or in
@@ -74,12 +75,11 @@ static void make_offsets(const voting_scheme *s, voting_tables *t)
             for (int x = -s->shape.reach[2]; x <= s->shape.reach[2]; x++, out++) {
                 const int64_t vz = (int64_t)z * s->scale[0], vy = (int64_t)y * s->scale[1];
                 const int64_t vx = (int64_t)x * s->scale[2];
-                const uint64_t most = voting_most(vz, vy, vx);
+                const uint64_t most = voting_max_component(vz, vy, vx);
 
-                *out =
-                    most == 0
-                        ? 0
-                        : t->dir_of_code[voting_code(vz, vy, vx, most, s->shape.side, s->nz == 1)];
+                *out = most == 0 ? 0
+                                 : t->dir_of_code[voting_direction_code(vz, vy, vx, most,
+                                                                        s->shape.side, s->nz == 1)];
             }
 }
 
@@ -108,9 +108,9 @@ tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *e
     memset(t, 0, sizeof *t);
     t->round = -1;
     t->dirs = calloc(s->n_dirs, sizeof *t->dirs);
-    t->dir_of_code = calloc(voting_codes(s), sizeof *t->dir_of_code);
+    t->dir_of_code = calloc(voting_code_count(s), sizeof *t->dir_of_code);
     t->dir_of_offset = calloc(rows * (2 * (size_t)s->shape.reach[2] + 1), sizeof *t->dir_of_offset);
-    t->spans = calloc(voting_spans(s), sizeof *t->spans);
+    t->spans = calloc(voting_span_count(s), sizeof *t->spans);
     t->rows = calloc(s->n_dirs * (2 * (size_t)s->shape.reach[0] + 1), sizeof *t->rows);
     t->ends = calloc(rows, sizeof *t->ends);
     if (t->dirs == NULL || t->dir_of_code == NULL || t->dir_of_offset == NULL || t->spans == NULL ||
@@ -298,8 +298,8 @@ static void make_part(void *user, unsigned thread, size_t part)
         make_direction(m, i);
 }
 
-tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t,
-                              int round, an_pool *pool, tc_err *err)
+tc_status voting_tables_set_round(const an_work *work, const voting_scheme *s, voting_tables *t,
+                                  int round, an_pool *pool, tc_err *err)
 {
     assert(round >= 0 && round < s->rounds);
     const size_t parts = s->n_dirs / DIRS_PER_PART + 1;

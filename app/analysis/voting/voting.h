@@ -41,18 +41,18 @@ enum { VOTING_BRIGHT, VOTING_DARK, VOTING_AUTO };
 
 typedef struct voting_params {
     an_params_head head;
-    double radius;    /* radius of a cell, in pixels; for stacks in the unit of the spacing */
-    bool own_radius;  /* a radius of its own, at most `radius`, is determined for each image */
-    double sigma;     /* sigma of the blur, in pixels of the finest axis */
-    int32_t polarity; /* VOTING_BRIGHT, VOTING_DARK or VOTING_AUTO */
-    bool automatic;   /* the threshold is "auto" */
-    double threshold; /* unless `automatic`: the least score of a point */
-    int cone;         /* half-angle of the first round's cones: 0: 90 degrees; 1: 45; 2: 22.5 */
-    bool root;        /* a voter's weight is the square root of its gradient; else the gradient */
-    double floor;     /* noise floor, in standard deviations of the noise */
-    bool refine;      /* points are moved to where the gradients around them meet */
-    bool foreground;  /* points that are not on Otsu's foreground are left out */
-    int32_t classes;  /* foreground: classes of grey values, 2 to AN_OTSU_CLASSES */
+    double radius;         /* radius of a cell, in pixels; for stacks in the unit of the spacing */
+    bool radius_per_image; /* a radius of its own, at most `radius`, is determined for each image */
+    double sigma;          /* sigma of the blur, in pixels of the finest axis */
+    int32_t polarity;      /* VOTING_BRIGHT, VOTING_DARK or VOTING_AUTO */
+    bool threshold_auto;   /* the threshold is "auto" */
+    double threshold;      /* unless `threshold_auto`: the least score of a point */
+    int cone;        /* half-angle of the first round's cones: 0: 90 degrees; 1: 45; 2: 22.5 */
+    bool root;       /* a voter's weight is the square root of its gradient; else the gradient */
+    double floor;    /* noise floor, in standard deviations of the noise */
+    bool refine;     /* points are moved to where the gradients around them meet */
+    bool foreground; /* points that are not on Otsu's foreground are left out */
+    int32_t classes; /* foreground: classes of grey values, 2 to AN_OTSU_CLASSES */
 } voting_params;
 
 /* The phases. The state consists of an an_state_head, uint32_t votes[n] and uint32_t voters[n], n
@@ -113,10 +113,10 @@ void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32
 /* foreground.c: sets *dark to whether cells are dark; with VOTING_AUTO, from the item's pixels. */
 tc_status voting_find_dark(const an_work *work, bool *dark, tc_err *err);
 /* radius.c */
-/* For voting_params.own_radius: sets *radius to the radius that is determined from the item's
+/* For voting_params.radius_per_image: sets *radius to the radius that is determined from the item's
  * pixels. */
-tc_status voting_own_radius(const an_work *work, double *radius, tc_err *err);
-/* The smallest value that voting_own_radius can set. */
+tc_status voting_find_radius(const an_work *work, double *radius, tc_err *err);
+/* The smallest value that voting_find_radius can set. */
 double voting_least_radius(const voting_params *p);
 /* The radius of cells, in pixels, if the median area of regions is `area` pixels. */
 double voting_radius_of(int64_t area);
@@ -126,15 +126,16 @@ double voting_radius_of(int64_t area);
 tc_status voting_find_area(const struct an_pictures *pictures, size_t i, const json_t *parameters,
                            int64_t area[3], size_t *n, tc_err *err);
 /* plan.c */
-/* For voting_params.own_radius: changes the scheme from p->radius to a smaller radius. A smaller
- * radius needs fewer rounds, but the number of rounds stays the same (the last one is repeated), so
- * that the number of chunks, which the state counts, does not depend on the pixels. */
-tc_status voting_take_radius(const voting_params *p, const wu_item *item, double radius,
-                             voting_scheme *s, tc_err *err);
+/* For voting_params.radius_per_image: changes the scheme from p->radius to a smaller radius. A
+ * smaller radius needs fewer rounds, but the number of rounds stays the same (the last one is
+ * repeated), so that the number of chunks, which the state counts, does not depend on the
+ * pixels. */
+tc_status voting_set_radius(const voting_params *p, const wu_item *item, double radius,
+                            voting_scheme *s, tc_err *err);
 /* Sets the fields of the scheme that depend on the item's pixels: shape.floor and shape.shift; if
  * the polarity is VOTING_AUTO, also the sign of shape.inverse; with own_radius, also the radius
- * (voting_take_radius). */
-tc_status voting_levels_init(const an_work *work, voting_scheme *s, tc_err *err);
+ * (voting_set_radius). */
+tc_status voting_scheme_use_pixels(const an_work *work, voting_scheme *s, tc_err *err);
 
 /* The number of uint32_t of scratch memory that voting_blur needs for this many rows. */
 size_t voting_blur_scratch(const voting_scheme *s, uint32_t rows);
@@ -147,9 +148,9 @@ void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32
 /* Directions, and the spans of their cones in one round. reach_z and reach_y are shape.reach[0] and
  * [1]. */
 typedef struct voting_tables {
-    int8_t (*dirs)[3];       /* [n_dirs]: components z, y, x of a direction */
-    uint16_t *dir_of_code;   /* [voting_codes]: for a code (voting_code), the index of its direction
-                                in dirs */
+    int8_t (*dirs)[3];     /* [n_dirs]: components z, y, x of a direction */
+    uint16_t *dir_of_code; /* [voting_code_count]: for a code (voting_direction_code), the index of
+                              its direction in dirs */
     uint16_t *dir_of_offset; /* [2 reach_z + 1][2 reach_y + 1][2 reach_x + 1]: index of the
                                 direction of an offset in pixels; 0 for the offset 0 */
     /* [2 reach_z + 1][2 reach_y + 1]: for each row around the voter, the end e: the ball contains
@@ -160,19 +161,19 @@ typedef struct voting_tables {
     int round;          /* the round that spans and rows are made for; -1: none yet */
 } voting_tables;
 
-/* Makes all tables except `spans` and `rows`, which voting_tables_round makes. */
+/* Makes all tables except `spans` and `rows`, which voting_tables_set_round makes. */
 tc_status voting_tables_init(const voting_scheme *s, voting_tables *t, tc_err *err);
 /* Makes t->spans and t->rows for a round, unless they are already made for this round. */
-tc_status voting_tables_round(const an_work *work, const voting_scheme *s, voting_tables *t,
-                              int round, an_pool *pool, tc_err *err);
+tc_status voting_tables_set_round(const an_work *work, const voting_scheme *s, voting_tables *t,
+                                  int round, an_pool *pool, tc_err *err);
 void voting_tables_free(voting_tables *t);
 /* Bytes of all tables. */
 size_t voting_tables_bytes(const voting_scheme *s);
-/* The number of codes of directions (voting_code): the integer points of the cube on whose surface
- * the directions lie, including the points inside. */
-size_t voting_codes(const voting_scheme *s);
+/* The number of codes of directions (voting_direction_code): the integer points of the cube on
+ * whose surface the directions lie, including the points inside. */
+size_t voting_code_count(const voting_scheme *s);
 /* The number of elements of voting_tables.spans. */
-size_t voting_spans(const voting_scheme *s);
+size_t voting_span_count(const voting_scheme *s);
 /* Number of rows around a voter, of all slices. */
 size_t voting_offset_rows(const voting_scheme *s);
 
@@ -193,12 +194,12 @@ typedef struct voting_peaks {
 /* output.c */
 /* Compares two voting_peak, for qsort: the higher score comes first; of equal scores, the peak that
  * is earlier in the picture. */
-int voting_by_order(const void *a, const void *b);
-/* Sorts peaks by voting_by_order, and removes each one that is nearer than the radius to a
+int voting_compare_peaks(const void *a, const void *b);
+/* Sorts peaks by voting_compare_peaks, and removes each one that is nearer than the radius to a
  * peak that comes before it and was not removed. */
-tc_status voting_suppress(const voting_scheme *s, voting_peaks *p, const tc_poll *poll,
-                          tc_err *err);
-/* Removes the peaks below the threshold. They must be sorted by voting_by_order. */
+tc_status voting_suppress_peaks(const voting_scheme *s, voting_peaks *p, const tc_poll *poll,
+                                tc_err *err);
+/* Removes the peaks below the threshold. They must be sorted by voting_compare_peaks. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p);
 /* refine.c: moves peaks to where the gradients around them meet, and removes peaks around which
  * they do not meet. blurred: the blurred picture, as in the state after REBLUR. lines: NULL, or for
@@ -230,7 +231,8 @@ tc_status voting_finish(const an_work *work, size_t item_index, const void *stat
 bool voting_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
 /* Declares the arrays of an item's result: names, types and shapes, without data. */
-tc_status voting_expect(const void *params, const wu_item *item, wu_output *out, tc_err *err);
+tc_status voting_declare_arrays(const void *params, const wu_item *item, wu_output *out,
+                                tc_err *err);
 /* check.c */
 tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out,
                               tc_err *err);
@@ -246,8 +248,8 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
 
 /* cpu.c */
 extern const an_backend voting_cpu;
-/* Does all phases with a given scheme, on which voting_levels_init has been called; if the work's
- * item is a part of a picture, that call was for the whole picture. */
+/* Does all phases with a given scheme, on which voting_scheme_use_pixels has been called; if the
+ * work's item is a part of a picture, that call was for the whole picture. */
 tc_status voting_cpu_run(const an_work *work, const voting_scheme *s, void *state, tc_err *err);
 /* Bytes that voting_cpu allocates for the voters of a step of TURN, before it copies them to the
  * state. */

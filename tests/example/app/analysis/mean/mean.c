@@ -13,8 +13,8 @@ typedef struct mean_state {
 } mean_state;
 
 static const an_param parameters[] = {
-    { "threshold", AN_INT, AN_FIELD(mean_params, threshold), .min = 0, .max = 65535, .initial = "0",
-      .unit = "grey values", .help = "Pixels below it do not count." },
+    { "threshold", AN_INT, AN_FIELD(mean_params, threshold), .min = 0, .max = 65535,
+      .default_value = "0", .unit = "grey values", .help = "Pixels below it do not count." },
     { .key = NULL }
 };
 
@@ -29,7 +29,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = rows;
     out->state_bytes = sizeof(mean_state);
     out->memory_bytes = pixels * (item->bits / 8) + ((uint64_t)8 << 20);
-    out->thread_bytes = PLAN_THREAD;
+    out->thread_bytes = PLAN_THREAD_BYTES;
     out->load_flops = an_reading_flops(item);
     out->flops = out->load_flops + 10.0 * (double)pixels;
     return TC_OK;
@@ -73,9 +73,9 @@ static const wu_axis sides = { .n = 2, .words = (const char *const[]){ "below", 
 
 static tc_status expect(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
-    const wu_declared arrays[] = { { "pixels", WU_I64, WU_VALUE, "items", .title = "pixels",
-                                     .unit = "pixel", .n_axes = 1, .axes = { sides } },
-                                   { "mean", WU_F64, WU_VALUE, "items", .title = "mean" } };
+    const wu_declaration arrays[] = { { "pixels", WU_I64, WU_VALUE, "items", .title = "pixels",
+                                        .unit = "pixel", .n_axes = 1, .axes = { sides } },
+                                      { "mean", WU_F64, WU_VALUE, "items", .title = "mean" } };
 
     (void)params;
     return wu_output_declare(out, arrays, sizeof arrays / sizeof arrays[0], item, err);
@@ -111,14 +111,14 @@ static tc_status check_result(const void *params, const wu_item *item, const wu_
 
     return_if_error(an_check_range(out, "pixels", 0, all, err));
     if (counts[0] != all - pixels || (threshold == 0 && pixels != all))
-        return an_impossible("pixels", 0, "not as many as the item has", err);
+        return an_fail_impossible("pixels", 0, "not as many as the item has", err);
     if ((pixels == 0) != isnan(mean))
         fault = "a number without any pixel, or NaN with pixels";
     else if (pixels > 0 && !an_is_quotient(mean, pixels, &sum))
         fault = "not a mean of so many pixels";
     else if (pixels > 0 && (mean < threshold || mean > (1 << item->bits) - 1))
         fault = "not from the threshold to the largest grey value";
-    return fault == NULL ? TC_OK : an_impossible("mean", 0, fault, err);
+    return fault == NULL ? TC_OK : an_fail_impossible("mean", 0, fault, err);
 }
 
 /* Self-tests with 8 and 16 bits, a picture and a stack. */
@@ -140,7 +140,7 @@ const an_analysis an_mean = { .name = "mean",
                               .plan = plan,
                               .check_state = check_state,
                               .finish = finish,
-                              .expect = expect,
+                              .declare_arrays = expect,
                               .check_result = check_result,
                               .cpu = &cpu,
                               .selftests = selftests };
