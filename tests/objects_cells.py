@@ -84,8 +84,8 @@ def main():
     text = " ".join(page().split())
     sentence = ("Of %d cells that experts marked as ovalocytes in three pictures, the rule calls "
                 "%d oval, %d round and %d several; of %d "
-                "normal cells inside it calls %d round, %d oval, %d several and %d small, and %d "
-                "were not found" % (
+                "normal cells away from the border %d round, %d oval, %d several and %d small, "
+                "and %d were not found" % (
                     sum(oval.values()), oval["oval"], oval["round"], oval["several"],
                     sum(inside.values()), inside["round"],
                     inside["oval"], inside["several"], inside["small"], inside["none"]))

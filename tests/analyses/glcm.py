@@ -201,7 +201,7 @@ def forgeries():
            lambda a: set_at(a["offset_features"], (0, 0, 0, 1, 2), -0.0),
            "a negative zero|bounds|between|not what")
     yield ("a band without windows", "plain", lambda a: set_at(a["band_sums"], (0, 1), 1),
-           "band_sums: band 1: not 0")
+           "band_sums: band 1: is not 0, but has no windows")
     yield ("a band's sum", "plain",
            lambda a: set_at(a["band_sums"], (0, 0), a["band_sums"][0, 0] + 1), None)
     yield ("means of an entropy 2% larger", *f("wide", "entropy", "mean", lambda v: v * 1.02),

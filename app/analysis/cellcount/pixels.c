@@ -36,8 +36,9 @@ enum { ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256, ROOMS = 12 };
  * the component. */
 enum { SPARSE = 16 };
 /* The number of random pixels among which one of a cell is looked for, in every other search; at
- * least one in KNOWN_HITS of the components of these must be known in tiles. */
-enum { HITS = 16, KNOWN_HITS = 4 };
+ * least one in KNOWN_HITS of the components of these must be known in tiles, and at most one in
+ * BARE_HITS of these may be not known, with the pixel in no box of the table. */
+enum { HITS = 16, KNOWN_HITS = 4, BARE_HITS = 8 };
 /* A tile's side, in pixels, is the largest one for which MANY_TILES tiles, with their margins, are
  * at most TILED of the picture, from LEAST_TILE to MOST_TILE. */
 enum { LEAST_TILE = 48, MOST_TILE = 128, MANY_TILES = 8 };
@@ -62,7 +63,7 @@ enum { LEAST_PIXELS = 4096 };
 static const double AS_FAINT = 1.25, ROUNDED = 1 + 1e-9;
 /* The share of the pixels of cells in regions that are not in the table may be this much more than
  * among the random pixels. */
-static const double ABSENT_ERROR = 0.1;
+static const double ABSENT_ERROR = 0.2;
 /* The upper bound of the number of pixels of cells in a picture, as a multiple of the estimate from
  * its tiles. */
 static const double ROUGHLY = 1.5;
@@ -107,6 +108,8 @@ typedef struct part {
                     to be followed */
     size_t hits; /* components of random pixels, each pixel of cells as likely as any other */
     double known_hits;     /* those of them that are known */
+    size_t bare_hits;      /* those of them that are not known, with the pixel in no box of the
+                              table: regions that may be missing */
     double absent, small;  /* shares, summed over these, of pixels in regions that are not in the
                               table though they are among those from which areas "auto" follow; and
                               of those of less than min_area */
@@ -501,6 +504,20 @@ static bool find_cell(const part *q, int tries, uint64_t *random, bool *hit, siz
     return left > 0;
 }
 
+/* Whether pixel i of the part lies in the box of a region of the table. */
+static bool is_in_box(const part *q, const table *t, size_t i)
+{
+    const int64_t y = (int64_t)(q->y + i / q->f.px->nx), x = (int64_t)(q->x + i % q->f.px->nx);
+
+    for (size_t row = 0; row < t->n; row++) {
+        const int64_t *const b = t->bbox + 4 * row;
+
+        if (y >= b[0] && x >= b[1] && y < b[2] && x < b[3])
+            return true;
+    }
+    return false;
+}
+
 /* Checks components of pixels, and of rows of the table, that are chosen at random: their regions
  * are in the table. */
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
@@ -528,6 +545,7 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         q->drawn += !of_row;
         q->large = q->large || s.large;
         q->hits += hit;
+        q->bare_hits += hit && s.unknown && !is_in_box(q, t, i);
         if (hit && !s.unknown) {
             q->known_hits++;
             q->absent += s.absent / s.pixels;
@@ -1106,6 +1124,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
         all->known += q.known;
         all->sums.hits += q.hits;
         all->sums.known_hits += q.known_hits;
+        all->sums.bare_hits += q.bare_hits;
         all->sums.absent += q.absent;
         all->sums.small += q.small;
     }
@@ -1200,6 +1219,10 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     if (KNOWN_HITS * all.sums.known_hits < (double)all.sums.hits)
         return tc_fail(err, TC_NO_MATCH, "only %.0f of %zu components of pixels are known",
                        all.sums.known_hits, all.sums.hits);
+    if (BARE_HITS * all.sums.bare_hits > all.sums.hits)
+        return tc_fail(err, TC_NO_MATCH,
+                       "%zu of %zu components of pixels are not known, nor listed",
+                       all.sums.bare_hits, all.sums.hits);
     return judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
 }
 
