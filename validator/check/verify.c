@@ -20,7 +20,7 @@
 #define PIXEL_CHECKS 0x6c6f6f6b73u /* which items' pixels are checked */
 
 /* The average time for checking pixels, as a share of the time that computing the result takes. */
-static const double pixels_budget = 0.02;
+static const double pixels_budget = 0.018;
 /* The number of operations, in the unit of an_plan.flops, that take as long as reading a byte of
  * pixels.
  */
