@@ -1,5 +1,5 @@
-/* levelset: checks whether the arrays of a result are possible, without computing the item again.
- */
+/* levelset: checks whether the arrays of a result are consistent with each other and with the
+ * parameters, without computing the item again. */
 #include <math.h>
 
 #include "app/analysis/check.h"
@@ -25,9 +25,9 @@ static tc_status check_mask(const wu_out_array *mask, int64_t inside, tc_err *er
     return TC_OK;
 }
 
-/* Checks the words of kept sides (levelset.h, "stretches"): they have no more bits than
- * re-initialisations were kept; and if the re-initialisation after the last iteration was kept, its
- * bit is the mask. */
+/* Checks the words of kept sides (levelset.h, "stretches"). A word must not have more bits than
+ * there are kept re-initialisations. If the sides are kept at the re-initialisation after the last
+ * iteration, their bit must be equal to the mask. */
 static tc_status check_history(const ls_params *p, const wu_output *out, int64_t iterations,
                                bool converged, tc_err *err)
 {

@@ -14,9 +14,10 @@
  *
  * With a narrow band an iteration changes phi only in active blocks of LS_BX * LS_BY * LS_BZ
  * voxels. A voxel is near the interface if |phi| < band. near[block] has the bit LS_NEAR_ANY if a
- * voxel of the block is near, and the bit of a face (L: lower, U: upper, along x, y or z) if a
- * voxel in the layer at that face is near. A block is active if one of its voxels is near, or a
- * voxel in the touching layer of an adjacent block. The list of active blocks is made again every
+ * voxel of the block is near. It has the bit of one of the block's six faces if a voxel in the
+ * layer at this face is near (LS_NEAR_XL: the lower face along x; U: upper). A block is active if
+ * one of its voxels is near, or if a near voxel of an adjacent block lies in the layer at their
+ * common face. The list of active blocks is made again every
  * LS_RELIST_EVERY iterations and after each re-initialisation. */
 #define LS_BX 8u
 #define LS_BY 8u
@@ -71,7 +72,7 @@ TC_INLINE float ls_cfl_step(float most, float bound)
 {
     const float wanted = 0.5f / most;
 
-    if (!(most > 1e-30f))
+    if (!(most > 1e-30f))   /* also if `most` is NaN */
         return most * 0.0f; /* 0, or NaN */
     return wanted < bound ? wanted : bound;
 }
@@ -82,7 +83,8 @@ TC_INLINE float ls_cfl_step(float most, float bound)
 #define ls_sqrt(a) __builtin_sqrtf(a)
 #endif
 /* Returns phi of a voxel: its distance to the interface, negative inside. d2: the squared distance
- * to the nearest voxel on the other side. The interface is half a pixel nearer than that voxel. */
+ * to the nearest voxel on the other side; the interface is half a pixel nearer than this voxel.
+ * inside: 1 if the voxel is inside, else 0. */
 TC_INLINE float ls_signed_distance(tc_u32 d2, tc_u32 inside)
 {
     const float d = ls_sqrt((float)d2);

@@ -1,9 +1,9 @@
 /*
- * levelset: the CPU backend. A chunk (an iteration or a re-initialisation) is a sequence of phases;
- * a phase consists of parts, which the threads of a pool do. A step processes parts for about a
- * tenth of a second and may end within a chunk. phi then has the values after the last completed
- * chunk, unless the current phase changes phi in place; in this case sync completes the chunk
- * first.
+ * levelset: the CPU backend. A chunk (an iteration or a re-initialisation) is a sequence of phases.
+ * A phase consists of parts, which the threads of a pool process. A call of `step` processes parts
+ * for about a tenth of a second and may end within a chunk. phi then has the values after the last
+ * completed chunk, unless the current phase changes phi in place; in this case `sync` completes the
+ * chunk before it writes the state.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "app/base/os.h"
 
 enum {
-    STRIP_ROWS = 32,       /* rows of a part's box in each slice, in stacks */
+    STRIP_ROWS = 32,       /* in stacks: rows of each slice in the box of a part */
     PART_VOXELS = 1 << 18, /* approximate number of voxels in a part */
     MOST_RUNS = 64         /* greatest number of runs of active blocks in a part */
 };
@@ -29,7 +29,7 @@ typedef enum phase {
     PHASE_EDT_Z,
     PHASE_DISTANCE, /* sets phi from the distances */
     /* Phases of an iteration: */
-    PHASE_STEP,  /* makes the next phi, or U */
+    PHASE_STEP,  /* computes the next phi; with cfl or a band, U = F |grad phi| (levelset.h) */
     PHASE_APPLY, /* adds dt U to phi; only with cfl or a band */
     /* A phase at the end of some chunks, with a band: */
     PHASE_NEAR /* sets near[block] (core.h) of all blocks */
@@ -52,10 +52,10 @@ typedef struct cpu_worker {
     ls_force force;
     unsigned char *state;
     ls_head head;
-    float *phi; /* phi: the state's memory or own_buffer */
-    float
-        *spare; /* the one of these two that phi is not in: the next phi, U, or squared distances */
-    float *own_buffer; /* allocated by the worker */
+    float *phi;        /* is in the state's memory or in own_buffer */
+    float *spare;      /* the other one of these two buffers: holds the next phi, U, or squared
+                          distances */
+    float *own_buffer; /* [voxels], and LS_PAD_BYTES bytes; allocated by the worker */
     uint8_t *sides;    /* [voxels], for a re-initialisation: 1 for a voxel inside, otherwise 0 */
     edt_job edt;
     phase phase;
@@ -85,12 +85,13 @@ static uint32_t slab_slices(const ls_size *s)
     return (uint32_t)tc_smaller(slices, s->nz);
 }
 
-/* The number of these boxes. */
+/* The number of boxes, and so of parts, without a band. */
 static size_t dense_parts(const ls_size *s)
 {
     return tc_div_ceil(s->ny, strip_rows(s)) * tc_div_ceil(s->nz, slab_slices(s));
 }
 
+/* The box of a part, without a band. */
 static ls_box dense_box(const ls_size *s, size_t part)
 {
     const size_t strips = tc_div_ceil(s->ny, strip_rows(s));
@@ -197,7 +198,7 @@ static void process_runs(cpu_worker *w, scratch *s, size_t part)
     }
 }
 
-/* Sets near[block] of the blocks in a row of blocks. */
+/* Processes a part of PHASE_NEAR: sets near[block] of the blocks in a row of blocks. */
 static void flag_blocks(cpu_worker *w, size_t part)
 {
     const ls_size *const s = &w->size;
@@ -209,6 +210,8 @@ static void flag_blocks(cpu_worker *w, size_t part)
         row[x] = block_near_bits(w, x, y, z);
 }
 
+/* Processes a part of PHASE_SIDES. Also sets the bit of the stored sides, if this
+ * re-initialisation's sides are stored (levelset.h, "stretches"). */
 static void run_sides(cpu_worker *w, scratch *s, size_t part)
 {
     const size_t end = tc_smaller((part + 1) * PART_VOXELS, w->size.voxels);
@@ -227,6 +230,7 @@ static void run_sides(cpu_worker *w, scratch *s, size_t part)
     s->side_bits |= outside | inside << 1;
 }
 
+/* Processes a part of PHASE_DISTANCE. */
 static void run_distance(cpu_worker *w, size_t part)
 {
     const size_t end = tc_smaller((part + 1) * PART_VOXELS, w->size.voxels);
@@ -235,6 +239,7 @@ static void run_distance(cpu_worker *w, size_t part)
         w->phi[i] = ls_signed_distance(w->edt.out[i], w->sides[i]);
 }
 
+/* Processes a part of the current phase. part: counted from w->next on. */
 static void run_part(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -270,19 +275,20 @@ static void run_part(void *user, unsigned thread, size_t part)
 
 /* --- from phase to phase --------------------------------------------------------------------- */
 
+/* The number of parts of a phase. */
 static size_t phase_parts(const cpu_worker *w, phase p)
 {
-    const size_t chunks = tc_div_ceil(w->size.voxels, PART_VOXELS);
+    const size_t ranges = tc_div_ceil(w->size.voxels, PART_VOXELS); /* ranges of voxels */
     const bool band = w->p->band > 0;
 
     switch (p) {
     case PHASE_SIDES:
-    case PHASE_DISTANCE: return chunks;
+    case PHASE_DISTANCE: return ranges;
     case PHASE_EDT_X:
     case PHASE_EDT_Y:
     case PHASE_EDT_Z: return edt_parts(&w->edt, p - PHASE_EDT_X);
     case PHASE_STEP: return band ? tc_div_ceil(w->n_runs, w->part_runs) : dense_parts(&w->size);
-    case PHASE_APPLY: return band ? tc_div_ceil(w->n_runs, w->part_runs) : chunks;
+    case PHASE_APPLY: return band ? tc_div_ceil(w->n_runs, w->part_runs) : ranges;
     case PHASE_NEAR: return (size_t)w->size.by * w->size.bz;
     default: return 0;
     }
@@ -313,8 +319,8 @@ static void end_chunk(cpu_worker *w)
     w->phase = PHASE_NONE;
 }
 
-/* Called when a chunk's phi is complete. renew_list: whether the list of active blocks must be made
- * again, if there is a band. */
+/* Called when a chunk's phi is complete. If there is a band and renew_list is set, enters
+ * PHASE_NEAR to make the list of active blocks again; otherwise ends the chunk. */
 static void end_phi(cpu_worker *w, bool renew_list)
 {
     if (renew_list && w->p->band > 0)
@@ -358,7 +364,8 @@ static tc_status end_phase(cpu_worker *w, tc_err *err)
     }
     switch (w->phase) {
     case PHASE_SIDES:
-        /* Without an interface there is no distance to it: phi remains unchanged. */
+        /* There is an interface only if there are voxels on both sides (scratch.side_bits);
+         * otherwise phi remains unchanged. */
         if (merge_side_bits(w) == 3)
             enter_phase(w, PHASE_EDT_X);
         else
@@ -459,7 +466,8 @@ static bool allocate_fields(cpu_worker *w)
 
     w->own_buffer = os_alloc_zeroed(n * sizeof(float) + LS_PAD_BYTES);
     w->sides = os_alloc_zeroed(n);
-    /* Two runs in a row are at least a block apart, so there are at most blocks / 2 and 1 a row. */
+    /* Between two runs in a row there is at least one block, so a row of n blocks has at most
+     * n / 2 + 1 runs. */
     w->runs = malloc((w->size.blocks / 2 + (size_t)w->size.by * w->size.bz + 1) * sizeof *w->runs);
     return w->own_buffer != NULL && w->sides != NULL && w->runs != NULL;
 }
@@ -477,6 +485,8 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     w->size = ls_size_of(work->item);
     w->simd = ls_simd_best();
     memcpy(&w->head, state, sizeof w->head);
+    /* Runs of a part: such that they have at most about 4 * PART_VOXELS voxels if each run is as
+     * wide as the picture. */
     w->part_runs = tc_smaller(
         4 * (size_t)PART_VOXELS / ((size_t)w->size.nx * LS_BY * (w->size.nz > 1 ? LS_BZ : 1)) + 1,
         MOST_RUNS);
@@ -495,7 +505,9 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return status;
 }
 
-/* Points the worker to the state's memory, which is passed only from the first step on. */
+/* Sets the worker's pointers to the state's memory, which the first call of `step` or `sync`
+ * passes.
+ */
 static void attach_state(cpu_worker *w, void *state)
 {
     if (w->state != NULL)
@@ -553,8 +565,8 @@ static tc_status cpu_sync(void *worker, void *state, tc_err *err)
         return_if_error(tc_call_poll(w->work->poll, err));
     }
     if (w->phi == w->own_buffer) {
-        /* The current phase may have written to the state's memory. phi is now copied there, so the
-         * chunk will begin again. */
+        /* phi is copied to the state's memory. This overwrites what the current phase may have
+         * written there, so the chunk will begin again. */
         w->phase = PHASE_NONE;
         return_if_error(copy_phi(w, ls_phi(state), err));
     }

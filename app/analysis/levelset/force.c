@@ -10,8 +10,8 @@
 
 /* The grey value 1 in fixed point with 8 fractional bits. */
 #define GREY_ONE 256u
-/* The approximate number of voxels in a part. */
-enum { ROW_VOXELS = 1 << 16 };
+/* The approximate number of voxels in a part, which a thread processes at a time. */
+enum { PART_VOXELS = 1 << 16 };
 
 /* The arguments of a computation that several threads do row by row. */
 typedef struct field_rows {
@@ -25,8 +25,9 @@ typedef struct field_rows {
         *to; /* [nz][ny][nx]: grey values in fixed point; `row` reads `from` and writes `to` */
     ls_force *force;
     size_t rows_per_part;
-    uint32_t *lines; /* [threads][line_room]: a row with a margin of blur.radius on both sides */
-    size_t line_room;
+    uint32_t *padded_rows; /* [threads][padded_nx]: a row with a margin of blur.radius voxels on
+                              both sides */
+    size_t padded_nx;
     /* Computes row y of slice z. */
     void (*row)(const struct field_rows *w, uint32_t y, uint32_t z, unsigned thread);
 } field_rows;
@@ -51,25 +52,26 @@ static size_t clamp_index(int64_t v, uint32_t n)
     return v < 0 ? 0 : v >= n ? n - 1 : (size_t)v;
 }
 
-/* Filters a row along w->axis: along x it uses a copy of the row with margins, along y and z the
- * rows themselves. */
+/* Filters a row along w->axis. sources[k + h] is the row of voxels that get the filter's weight k:
+ * along x it is a shifted copy of the same row, along y and z another row of the picture. */
 static void blur_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const wu_pixels *const px = w->px;
     const int64_t h = w->blur.radius;
-    uint32_t *const line = w->lines + thread * w->line_room;
-    const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
+    uint32_t *const padded = w->padded_rows + thread * w->padded_nx;
+    const uint32_t *sources[2 * AN_GAUSS_MAX_RADIUS + 1];
     const uint32_t *const row = w->from + row_index(w, y, z);
 
-    for (int64_t x = -h; w->axis == 0 && x < (int64_t)px->nx + h; x++)
-        line[x + h] = row[clamp_index(x, px->nx)];
+    if (w->axis == 0)
+        for (int64_t x = -h; x < (int64_t)px->nx + h; x++)
+            padded[x + h] = row[clamp_index(x, px->nx)];
     for (int64_t k = -h; k <= h; k++)
-        lines[k + h] =
-            w->axis == 0 ? line + h + k
+        sources[k + h] =
+            w->axis == 0 ? padded + h + k
             : w->axis == 1
                 ? w->from + row_index(w, (uint32_t)clamp_index((int64_t)y + k, px->ny), z)
                 : w->from + row_index(w, y, (uint32_t)clamp_index((int64_t)z + k, px->nz));
-    an_gauss_blur(w->blur.weight, w->blur.radius, lines, px->nx, AN_GAUSS_BITS, true,
+    an_gauss_blur(w->blur.weight, w->blur.radius, sources, px->nx, AN_GAUSS_BITS, true,
                   w->to + row_index(w, y, z));
 }
 
@@ -79,8 +81,8 @@ static float grey_value(const field_rows *w, uint32_t x, uint32_t y, uint32_t z)
     return (float)w->from[row_index(w, y, z) + x] * (1.0f / GREY_ONE);
 }
 
-/* The central difference of the grey values along an axis: half of the next minus the previous
- * voxel; 0 on the border. */
+/* The central difference of the grey values along an axis: the next voxel minus the previous one,
+ * divided by 2; 0 on the border. */
 static float central_difference(const field_rows *w, uint32_t x, uint32_t y, uint32_t z,
                                 unsigned axis)
 {
@@ -92,12 +94,14 @@ static float central_difference(const field_rows *w, uint32_t x, uint32_t y, uin
     return (grey_value(w, x + dx, y + dy, z + dz) - grey_value(w, x - dx, y - dy, z - dz)) * 0.5f;
 }
 
-/* Computes a row of the data term, and of `stop` if it is used, from w->from. */
+/* Computes a row of the data term, and of `stop` if it is used, from w->from. With otsu the data
+ * term is gain * (epsilon - excess), where excess is how far the grey value lies from the target
+ * towards the other side of the threshold; it is 0 on the target's other side. */
 static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
     const float target = (float)w->p->target, epsilon = (float)w->p->epsilon,
                 minus_alpha = -(float)w->p->alpha,
-                minus_gain = -(float)(w->p->alpha * w->p->gain); /* otsu */
+                minus_alpha_gain = -(float)(w->p->alpha * w->p->gain); /* used with otsu */
     const float weight = (float)w->p->edge_stop;
     const size_t at = row_index(w, y, z);
 
@@ -106,8 +110,9 @@ static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thre
         const float difference = grey_value(w, x, y, z) - target,
                     excess = w->p->dark ? difference : -difference;
 
-        w->force->data[at + x] = w->p->otsu ? minus_gain * (epsilon - (excess > 0 ? excess : 0))
-                                            : minus_alpha * (epsilon - __builtin_fabsf(difference));
+        w->force->data[at + x] = w->p->otsu
+                                     ? minus_alpha_gain * (epsilon - (excess > 0 ? excess : 0))
+                                     : minus_alpha * (epsilon - __builtin_fabsf(difference));
         if (w->force->stop != NULL) {
             const float gx = central_difference(w, x, y, z, 0),
                         gy = central_difference(w, x, y, z, 1),
@@ -118,6 +123,7 @@ static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thre
     }
 }
 
+/* Calls w->row for the rows of a part. */
 static void run_rows(void *user, unsigned thread, size_t part)
 {
     const field_rows *const w = user;
@@ -127,6 +133,7 @@ static void run_rows(void *user, unsigned thread, size_t part)
         w->row(w, (uint32_t)(r % w->px->ny), (uint32_t)(r / w->px->ny), thread);
 }
 
+/* Calls w->row for all rows, by all threads. */
 static tc_status run_all_rows(field_rows *w, tc_err *err)
 {
     const size_t rows = (size_t)w->px->ny * w->px->nz;
@@ -159,20 +166,20 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
                      .px = px,
                      .poll = work->poll,
                      .force = force,
-                     .rows_per_part = ROW_VOXELS / px->nx + 1,
+                     .rows_per_part = PART_VOXELS / px->nx + 1,
                      .row = load_row };
     tc_status status = ls_resolve(work, &params, err);
 
     force->data = force->stop = NULL;
     if (status != TC_OK)
         return status;
-    w.blur = an_gauss_make(p->smooth > 0 ? p->smooth : 1);
-    w.line_room = px->nx + 2 * (size_t)w.blur.radius;
-    w.lines = malloc(w.line_room * work->threads * sizeof *w.lines);
+    w.blur = an_gauss_make(p->smooth > 0 ? p->smooth : 1); /* without `smooth` it is not used */
+    w.padded_nx = px->nx + 2 * (size_t)w.blur.radius;
+    w.padded_rows = malloc(w.padded_nx * work->threads * sizeof *w.padded_rows);
     w.from = os_alloc_zeroed(bytes);
     w.to = os_alloc_zeroed(bytes);
     force->stop = p->edge_stop > 0 ? os_alloc_zeroed(bytes) : NULL;
-    if (w.lines == NULL || w.from == NULL || w.to == NULL ||
+    if (w.padded_rows == NULL || w.from == NULL || w.to == NULL ||
         (p->edge_stop > 0 && force->stop == NULL)) {
         status = tc_no_memory(err, "levelset");
         goto end;
@@ -182,6 +189,8 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
         status = run_all_rows(&w, err);
     if (status == TC_OK && p->smooth > 0)
         status = smooth_field(&w, err);
+    /* The grey values are in w.to. The other buffer, which is no longer needed, becomes the memory
+     * of force->data; an element has 4 bytes in both. */
     force->data = (float *)w.from;
     w.from = w.to;
     w.to = NULL;
@@ -190,7 +199,7 @@ tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err)
         status = run_all_rows(&w, err);
 end:
     an_pool_destroy(&w.pool);
-    free(w.lines);
+    free(w.padded_rows);
     free(w.from);
     free(w.to);
     if (status != TC_OK)

@@ -4,8 +4,8 @@
 #ifndef LEVELSET_LAYOUT_H
 #define LEVELSET_LAYOUT_H
 
-/* Indices of the words of ctl, in which the kernels report to the host about a batch of iterations.
- * U is F |grad phi|. */
+/* Indices of the words of ctl, an array in which the kernels report to the host about a batch of
+ * iterations. U is F |grad phi| (levelset.h). */
 #define LS_CTL_MOST 0u   /* two words, for even and odd iterations: the bits of the largest |U| */
 #define LS_CTL_CHANGE 2u /* last iteration in which a voxel changed sides */
 #define LS_CTL_BAD 3u    /* first iteration after which phi was not finite; LS_NEVER: none */
@@ -14,8 +14,7 @@
 #define LS_CTL_WORDS 8u  /* number of words of ctl */
 
 #define LS_NEVER 0xffffffffu
-/* Passed in place of the index of a word of ctl to compute the step for all tiles, not only for
- * those in the list. */
+/* Is passed in place of the index of a word of ctl, to process all tiles instead of the list. */
 #define LS_NOT_LISTED 0xffffffffu
 /* Work-items of a work-group, for kernels whose groups are not tiles. */
 #define LS_GROUP 64u

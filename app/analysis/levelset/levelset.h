@@ -18,8 +18,8 @@
 
 enum {
     LS_MAX_ITERATIONS = 10000000, /* greatest number of iterations */
-    /* The bounds of ls_params.band, in pixels. For narrower bands LS_RELIST_EVERY would have to be
-     * smaller. */
+    /* The bounds of ls_params.band, in pixels. In a narrower band the interface could leave the
+     * active blocks before they are listed again, after LS_RELIST_EVERY (core.h) iterations. */
     LS_MIN_BAND = 3,
     LS_MAX_BAND = 1000,
     LS_MAX_SMOOTH = AN_GAUSS_MAX_SIGMA /* greatest ls_params.smooth, in pixels */
@@ -32,27 +32,27 @@ typedef struct ls_params {
     double target, epsilon; /* grey values: D = epsilon - |grey value - target| */
     double alpha;           /* weight of D in F, 0 to 1 */
     int64_t iterations;
-    bool cfl;             /* the time step is that of ls_cfl_step */
+    bool cfl;             /* each iteration's time step is chosen by ls_cfl_step (core.h) */
     double dt;            /* the time step, unless cfl */
     int64_t reinit_every; /* iterations from one re-initialisation to the next; 0: never */
     int64_t band;       /* half the width of the narrow band, in pixels; 0: no band, all voxels are
                            computed */
     double smooth;      /* sigma of a Gaussian filter of the grey values, in pixels; 0: none */
     double edge_stop;   /* weight of the squared gradient in `stop`; 0: there is no `stop` */
-    int64_t stop_after; /* iterations without a change of sides after which the evolution ends; 0:
-                           never */
+    int64_t stop_after; /* the evolution ends early once no voxel has crossed the interface in this
+                           number of iterations; 0: it does not end early */
     ls_init_kind init;
     bool init_has_z;     /* z0 and z1 of the box, or cz of the ball, are given */
     int64_t box[6];      /* x0 x1 y0 y1 z0 z1 */
     double centre[3], r; /* centre (x, y, z) and radius of the ball */
-    bool otsu;           /* the target is taken from the picture, by Otsu's threshold */
-    bool dark; /* with Otsu's threshold: the structure has pixels below it, not above it */
-    /* The following members are set by ls_resolve, from the picture, except `stretch`. */
+    bool otsu;           /* the target is the mean of the pixels on one side of Otsu's threshold */
+    bool dark; /* with Otsu's threshold: the structure's pixels are below it, not above it */
+    /* ls_resolve sets the following members, except `stretch`, from the picture. */
     bool resolved;      /* target, epsilon, gain and threshold have been set */
-    bool stretch;       /* set by a validator that computes only some of the iterations: omits the
-                           re-initialisation after the last of them */
+    bool stretch;       /* set by a validator that computes only some of the iterations: the
+                           re-initialisation after the last one is omitted */
     uint32_t threshold; /* Otsu's threshold: the lowest grey value of the bright class */
-    double gain;        /* a factor of the data term, with otsu */
+    double gain;        /* with otsu, a factor of D: D is the given epsilon at the target */
 } ls_params;
 
 /* Copies the parameters. If they depend on Otsu's threshold, sets target, epsilon, gain and
@@ -63,11 +63,12 @@ extern const char ls_flat_message[];
 
 /* --- chunks ---------------------------------------------------------------------
  *
- * A re-initialisation makes phi the signed distance to the interface. Chunk 0 is one; then each
- * iteration is a chunk, and so is the re-initialisation after every reinit_every-th iteration. */
+ * A re-initialisation makes phi the signed distance to the interface. Chunk 0 is a
+ * re-initialisation. After it each iteration is a chunk, and so is the re-initialisation after
+ * every reinit_every-th iteration. */
 /* Returns the number of iterations among the first `chunks` chunks. */
 uint64_t ls_iterations_at(const ls_params *p, uint64_t chunks);
-/* The number of chunks that are done right after an iteration. iteration: from 1 on. */
+/* Returns the number of chunks up to and including this iteration. iteration: from 1 on. */
 uint64_t ls_chunks_after(const ls_params *p, uint64_t iteration);
 /* Whether a chunk is a re-initialisation. */
 bool ls_is_reinit(const ls_params *p, uint64_t chunk);
@@ -76,12 +77,12 @@ bool ls_is_reinit(const ls_params *p, uint64_t chunk);
  *
  * Right after a re-initialisation phi depends only on which side of the interface each voxel is on.
  * So if a job has at least LS_LEAST_STRETCHES re-initialisations, its result stores ("keeps") the
- * sides of all voxels at up to LS_HISTORY_BITS of them: a voxel has a word with one bit for each
- * stored re-initialisation. A validator can repeat a stretch: the iterations from one stored
- * re-initialisation to the next. */
+ * sides of all voxels at up to LS_HISTORY_BITS re-initialisations. Each voxel has a word with one
+ * bit for each stored re-initialisation. A validator can repeat a stretch: the iterations from one
+ * stored re-initialisation to the next. */
 enum {
     LS_HISTORY_BITS = 32,  /* greatest number of stored re-initialisations */
-    LS_LEAST_STRETCHES = 4 /* with fewer re-initialisations none is stored */
+    LS_LEAST_STRETCHES = 4 /* with fewer re-initialisations, not counting chunk 0, none is stored */
 };
 /* Returns n if one in n re-initialisations is stored; 0 if none is stored. */
 uint64_t ls_history_every(const ls_params *p);
@@ -105,12 +106,12 @@ enum {
     LS_PAD_BYTES = 128 /* bytes of zeros after phi */
 };
 
-/* The size of an item. */
+/* The size of an item in voxels, and in the blocks of core.h. */
 typedef struct ls_size {
     uint32_t nx, ny, nz;
     size_t voxels;
-    uint32_t bx, by, bz; /* numbers of blocks */
-    size_t blocks;
+    uint32_t bx, by, bz; /* numbers of blocks along x, y and z */
+    size_t blocks;       /* bx * by * bz */
 } ls_size;
 ls_size ls_size_of(const wu_item *item);
 static inline float *ls_phi(void *state)
@@ -142,9 +143,10 @@ bool ls_has_ended(const ls_params *p, const ls_head *head);
 /* Whether no voxel has changed sides in the last stop_after iterations. */
 bool ls_has_converged(const ls_params *p, const ls_head *head);
 /* The largest time step at which the curvature term certainly makes phi smoother, not rougher;
- * infinite if alpha is 1. With d axes longer than one voxel, a checkerboard of amplitude a has the
- * curvature d and the upwind gradient sqrt(8d) a, so it grows if the time step is above 1 / (d
- * sqrt(2d) (1 - alpha)); the bound is nine tenths of that. */
+ * infinite if alpha is 1. The roughest possible phi is a checkerboard of values a and -a. If d axes
+ * are longer than one voxel, its curvature is d and its upwind gradient sqrt(8d) a. Its amplitude
+ * grows if the time step is above 1 / (d sqrt(2d) (1 - alpha)). The bound is nine tenths of this
+ * time step. */
 float ls_max_time_step(const ls_params *p, const ls_size *size);
 /* Whether a voxel is inside at the start. px is only used for LS_INIT_MASK and LS_INIT_OTSU; for
  * LS_INIT_OTSU p must come from ls_resolve. */
@@ -152,7 +154,7 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
 /* suggest.c */
 tc_status ls_suggest(const struct an_pictures *pictures, const json_t *given,
                      struct an_suggestion *out, tc_err *err);
-/* Returns the error that phi is not finite after an iteration. */
+/* Sets *err to the message that phi is not finite after this iteration; returns TC_BAD_INPUT. */
 tc_status ls_not_finite(uint64_t iteration, tc_err *err);
 
 /* --- preparation ----------------------------------------------------------------------------- */

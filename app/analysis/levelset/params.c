@@ -1,4 +1,4 @@
-/* levelset: the table of its parameters, and checks of those that depend on each other. */
+/* levelset: the table of its parameters, and the checks that involve several parameters. */
 #include "app/analysis/levelset/levelset.h"
 
 #define FIELD(field) AN_FIELD(ls_params, field)
@@ -9,8 +9,9 @@ static const char *const starts[] = { "box", "ball", "mask", "otsu", NULL };
 static const char *const otsu[] = { "otsu", NULL };
 static const char *const polarities[] = { "bright", "dark", NULL };
 
-/* Entries of the table for a bound of the box, and for a coordinate of the ball's centre. For
- * pictures those of z are not given. */
+/* Entries of the table for a bound of the box (SIDE), and for a coordinate of the ball's centre
+ * (CENTRE). The keys of z (z0, z1, cz) have the default "", which makes them optional, as pictures
+ * have no z. */
 #define SIDE(name, i, default, text)        \
     { name,                                 \
       AN_INT,                               \
@@ -100,7 +101,7 @@ tc_status ls_derive_params(void *params, const char *where, tc_err *err)
         return TC_OK;
     if (z0 != z1)
         return tc_fail(err, TC_BAD_INPUT, "%s.init: z0 and z1 go together", where);
-    p->box[5] = z1 ? p->box[5] : 1;
+    p->box[5] = z1 ? p->box[5] : 1; /* a picture is a single slice */
     for (size_t i = 0; i < 3; i++)
         if (p->box[2 * i + 1] <= p->box[2 * i])
             return tc_fail(err, TC_BAD_INPUT, "%s.init: %c1 must be above %c0", where, "xyz"[i],

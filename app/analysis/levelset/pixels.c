@@ -1,8 +1,8 @@
 /*
  * levelset: checks, for a validator, whether a result's arrays can come from the item's pixels. The
- * result contains the side of the interface that each voxel was on at some re-initialisations
- * (levelset.h, "stretches"). The check computes some of the stretches between these again, and
- * compares the sides at their ends.
+ * result contains the side of the interface that each voxel was on at some re-initialisations. The
+ * iterations from one of these re-initialisations to the next are a stretch (levelset.h). The check
+ * computes some stretches again, and compares the sides at their ends.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 enum {
     RANDOM = 5, /* greatest number of stretches chosen at random that are repeated */
-    LARGEST = 2 /* greatest number that are repeated because most voxels change sides in them */
+    LARGEST = 2 /* greatest number of stretches that are repeated because more voxels change sides
+                   in them than in the others */
 };
 /* With a narrow band, repeating a stretch takes this many times as long as the stretch takes when
  * the whole item is computed. */
@@ -31,11 +32,10 @@ typedef struct evolution {
     const uint8_t *mask;
     int64_t every, run; /* iterations of a stretch, and of the whole evolution */
     bool converged;
-    uint32_t kept; /* number of re-initialisations whose sides are kept */
-    /* Masks of kept sides. Bit i is set if, in kept sides i, some voxel: */
-    uint32_t moves;   /* is on another side than in kept sides i + 1 (for the last: in the mask) */
-    uint32_t inside;  /* is inside */
-    uint32_t outside; /* is outside */
+    uint32_t kept;                   /* number of re-initialisations whose sides are kept */
+    uint32_t moves;                  /* bit i: some voxel changes sides in stretch i */
+    uint32_t inside;                 /* bit i: some voxel is inside in kept sides i */
+    uint32_t outside;                /* bit i: some voxel is outside in kept sides i */
     size_t changes[LS_HISTORY_BITS]; /* number of voxels that change sides in each stretch */
 } evolution;
 
@@ -56,6 +56,7 @@ static tc_status gather_sides(evolution *w, tc_err *err)
     for (uint32_t z = 0; z < px->nz; z++)
         for (uint32_t y = 0; y < px->ny; y++)
             for (uint32_t x = 0; x < px->nx; x++, i++) {
+                /* The bits of the voxel's sides at the beginnings and at the ends of stretches. */
                 const uint32_t sides = w->history[i];
                 const uint32_t next = sides >> 1 | (uint32_t)w->mask[i] << last;
 
@@ -139,7 +140,7 @@ static tc_status repeat_stretch(const evolution *w, uint32_t from, uint32_t to, 
  * stop_after iterations, in which no voxel may have changed sides, and at most number `moving`. */
 static uint32_t find_tail(const evolution *w, uint32_t moving)
 {
-    const int64_t moved = w->run - w->p->stop_after;
+    const int64_t moved = w->run - w->p->stop_after; /* last iteration that may change sides */
     uint32_t from = w->kept - 1;
 
     while (w->converged && from > 0 && (from * w->every >= moved || from > moving))
@@ -147,8 +148,9 @@ static uint32_t find_tail(const evolution *w, uint32_t moving)
     return from;
 }
 
-/* Chooses up to LARGEST of the first n stretches: those in which most voxels change sides, as they
- * would in a jump to made-up sides. Returns a mask: bit i is set if stretch i is chosen. */
+/* Chooses up to LARGEST of the first n stretches: those in which the most voxels change sides. A
+ * forged history that jumps to made-up sides has such a stretch. Returns a mask: bit i is set if
+ * stretch i is chosen. */
 static uint32_t choose_largest(const evolution *w, uint32_t n)
 {
     uint32_t chosen = 0;
@@ -182,8 +184,10 @@ static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
 
     while (n < full && (w->moves & both) >> n & 1)
         n++;
-    const bool rests = both >> n & 1;         /* false: all voxels are on one side */
-    const uint32_t first = rests ? n : n - 1; /* n > 0 then: the start has voxels on both sides */
+    /* In kept sides n some voxels are inside and some outside. Otherwise n > 0, as the start has
+     * voxels on both sides. */
+    const bool rests = both >> n & 1;
+    const uint32_t first = rests ? n : n - 1; /* the stretch after which no sides can change */
     const bool later = full > n && (w->moves & ~(UINT32_MAX << full)) >> n != 0;
 
     if (later || (!rests && tail && w->moves >> full & 1))
@@ -219,7 +223,7 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     if (ls_history_every(&p) == 0)
         return tc_fail(err, TC_NO_MATCH, "no sides are kept, from which a stretch could begin");
     w.history = out->arrays[LS_OUT_HISTORY].data;
-    w.every = (int64_t)ls_history_every(&p) * p.reinit_every;
+    w.every = (int64_t)ls_history_every(&p) * p.reinit_every; /* iterations */
     w.run = *(const int64_t *)wu_output_data(out, "iterations_run");
     w.converged = *(const uint8_t *)wu_output_data(out, "converged") != 0;
     w.kept = ls_history_count(&p, w.run, w.converged);
@@ -233,6 +237,8 @@ double ls_pixels_share(const an_work *work)
 
     if (work->plan.flops < FEW || ls_history_every(p) == 0)
         return 1;
+    /* Besides RANDOM and LARGEST stretches, check_stretches repeats two: the stretch after which no
+     * sides can change, and the end of the evolution. */
     return fmin(1, (p->band > 0 ? ALONE : 1) * (RANDOM + LARGEST + 2) /
                        (ls_history_count(p, p->iterations, false) - 1.0));
 }

@@ -24,8 +24,8 @@ bool ls_starts_inside(const ls_params *p, const wu_pixels *px, uint32_t x, uint3
     }
 }
 
-/* Returns the error message for a start that has `inside` of `voxels` voxels inside; NULL if the
- * start is valid. */
+/* Returns the error message for a start that has `inside` voxels inside, of `voxels` voxels in the
+ * picture; NULL if the start is valid. */
 static const char *describe_start(uint64_t inside, uint64_t voxels)
 {
     return inside == 0 ? "parameters.init: there is no voxel inside to start from"
@@ -44,7 +44,7 @@ static tc_status check_start(const ls_params *p, const wu_item *item, const char
     uint32_t nearest[3] = { 0, 0, 0 };
     bool all = true;
 
-    for (unsigned i = 0; i < 8; i++)
+    for (unsigned i = 0; i < 8; i++) /* bits 0 to 2 of i: last, not first, along x, y and z */
         all = all && ls_starts_inside(p, NULL, i & 1 ? last[0] : 0, i & 2 ? last[1] : 0,
                                       i & 4 ? last[2] : 0);
     if (all)
@@ -97,6 +97,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
 
 /* --- chunks, plan -------------------------------------------------------------------------- */
 
+/* The number of chunks of an item that does not end early (levelset.h, "chunks"). */
 static uint64_t count_chunks(const ls_params *p)
 {
     const uint64_t n = (uint64_t)p->iterations;
@@ -106,6 +107,7 @@ static uint64_t count_chunks(const ls_params *p)
 
 uint64_t ls_iterations_at(const ls_params *p, uint64_t chunks)
 {
+    /* cycle: reinit_every iterations and a re-initialisation; rest: chunks without chunk 0 */
     const uint64_t cycle = (uint64_t)p->reinit_every + 1, rest = chunks > 0 ? chunks - 1 : 0;
 
     return p->reinit_every == 0 ? rest : rest / cycle * (cycle - 1) + rest % cycle;
@@ -159,6 +161,7 @@ bool ls_has_ended(const ls_params *p, const ls_head *head)
 float ls_max_time_step(const ls_params *p, const ls_size *size)
 {
     const double d = (size->nx > 1) + (size->ny > 1) + (size->nz > 1);
+    /* The formula is derived in levelset.h. */
     const double growth = d * __builtin_sqrt(2 * d) * (1 - p->alpha);
 
     return growth > 0 ? (float)(0.9 / growth) : INFINITY;
@@ -215,14 +218,15 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     (void)err;
     out->chunks = count_chunks(p);
     out->state_bytes = ls_state_bytes(p, &s);
-    /* The terms are the pixels and the mask; the state; ls_force and the worker's second phi; the
-     * side of each voxel; the list of blocks. */
+    /* The terms, in this order: the program; the pixels and the mask; the state; ls_force and the
+     * worker's second phi; the side of each voxel; the list of blocks. */
     out->memory_bytes = PLAN_PROGRAM_BYTES + voxels * (item->bits / 8 + (item->n_masks > 0)) +
                         out->state_bytes + voxels * sizeof(float) * (p->edge_stop > 0 ? 3 : 2) +
                         voxels + s.blocks * 32;
     out->thread_bytes = ls_thread_bytes(&s) +
                         (s.nx + 2 * (uint64_t)AN_GAUSS_MAX_RADIUS) * sizeof(uint32_t) +
                         PLAN_THREAD_BYTES;
+    /* The factors of `voxels` are estimates of the operations per voxel. */
     out->load_flops = an_reading_flops(item) + (s.nz > 1 ? 130 : 60) * (double)voxels;
     out->finish_flops = 10 * (double)voxels;
     out->compress_flops = (ls_history_every(p) > 0 ? 40 : 20) * (double)voxels;

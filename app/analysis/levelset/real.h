@@ -1,7 +1,7 @@
 /*
  * levelset: the arithmetic of an iteration, written once for a single voxel and for a vector of
- * voxels: IEEE single-precision sums, products, divisions and square roots in a fixed order, none
- * of them fused. To be included, once for each type, after defining
+ * voxels. It consists of IEEE single-precision sums, products, divisions and square roots in a
+ * fixed order, none of them fused. This file is included once for each type, after defining
  *
  *   LS_REAL        the type: float, or a vector of floats
  *   LS_NAME(name)  the name of the function for this type
@@ -15,9 +15,10 @@
  * across the border of the picture is 0. phi, F, D, U, kappa and alpha are those of levelset.h.
  */
 
-/* Returns the component, along an axis, of the unit normal on the face between two voxels that are
- * adjacent along this axis. d: phi of the upper minus phi of the lower voxel. c, e: ls_across along
- * the other two axes, which is four times the mean central difference of the two voxels. */
+/* The unit normal is grad phi / |grad phi|. Returns its component along an axis, on the face
+ * between two voxels that are adjacent along this axis. d: phi of the upper minus phi of the lower
+ * voxel. c, e: ls_across along each of the other two axes; this is four times the mean of the two
+ * voxels' central differences. */
 LS_INLINE LS_REAL LS_NAME(ls_face)(LS_REAL d, LS_REAL c, LS_REAL e)
 {
     const LS_REAL m = c * LS_C(0.25f), n = e * LS_C(0.25f);
@@ -32,8 +33,8 @@ LS_INLINE LS_REAL LS_NAME(ls_curvature)(LS_REAL xu, LS_REAL xl, LS_REAL yu, LS_R
     return LS_C(0.5f) * (((xu - xl) + (yu - yl)) + (zu - zl));
 }
 
-/* The argument c or e of ls_face: the next minus the previous voxel along another axis, summed over
- * the lower and the upper voxel of the face. */
+/* Returns the argument c or e of ls_face: phi of the next voxel minus phi of the previous voxel
+ * along another axis, summed over the lower and the upper voxel at the face. */
 LS_INLINE LS_REAL LS_NAME(ls_across)(LS_REAL lower_next, LS_REAL lower_previous, LS_REAL upper_next,
                                      LS_REAL upper_previous)
 {

@@ -1,8 +1,9 @@
 /*
- * levelset: computes the parameters that depend on the picture's Otsu threshold. With target "otsu"
- * the interface grows where the grey value is on the side of the threshold that `polarity` selects;
- * at the mean of this class the data term is that of `epsilon`, whatever the picture's exposure.
- * With a start of type "otsu" the pixels on this side are inside at first.
+ * levelset: computes the parameters that depend on the picture's Otsu threshold. The threshold
+ * divides the pixels into a bright and a dark class; the parameter `polarity` selects one of them.
+ * With target "otsu" the interface grows over the pixels of the selected class. The data term at
+ * the mean of this class is always the parameter `epsilon`, whatever the picture's exposure. With a
+ * start of type "otsu" the pixels of the selected class are inside at first.
  */
 #include <stdlib.h>
 
@@ -13,6 +14,7 @@ const char ls_flat_message[] =
     "all pixels are of one grey value: Otsu's threshold, which parameters.target "
     "or init asks for, has nothing to separate";
 
+/* Adds the item's pixels to the histogram. */
 static tc_status make_histogram(const an_work *work, uint64_t *histogram, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
@@ -27,9 +29,10 @@ static tc_status make_histogram(const an_work *work, uint64_t *histogram, tc_err
     return status;
 }
 
-/* Sets target to the mean of the class that polarity selects, epsilon to the mean's distance from
- * the middle between the grey values next to the threshold, and gain so that the data term at the
- * mean is that of the given epsilon. There must be pixels in both classes. */
+/* Sets target to the mean of the class that `polarity` selects, and epsilon to the distance of this
+ * mean from the boundary of the classes, which lies between the threshold and the next lower grey
+ * value. Sets gain so that the data term at the mean, gain * epsilon, is the given epsilon. There
+ * must be pixels in both classes. size: the number of elements of the histogram. */
 static void resolve_target(const uint64_t *histogram, uint32_t size, ls_params *p)
 {
     uint64_t n = 0, sum = 0;

@@ -24,7 +24,7 @@ typedef struct row_set {
     const float *p; /* phi of the row itself */
     const float *yu, *yl, *zu, *zl;
     const float *cyu, *cyl, *czu, *czl;
-    const float *data, *stop;
+    const float *data, *stop; /* ls_fields.data; ls_fields.stop, or NULL */
     float *out;
 } row_set;
 
@@ -53,15 +53,15 @@ static inline row_set row_set_at(const ls_fields *f, uint32_t x, uint32_t y, uin
                       .out = f->out + at };
 }
 
-/* Scratch memory of a step. A "face" is the value of ls_face (real.h) between two voxels. All
- * arrays have rows of scratch_pitch floats. */
+/* Scratch memory of a step. A "face value" is the result of ls_face (real.h) for the face between
+ * two adjacent voxels. All arrays have rows of scratch_pitch floats. */
 typedef struct buffers {
-    float *fx, *dx; /* the faces of a row along x, and the differences of phi there */
-    float *yl, *yu; /* the faces of a row along y: at its lower and upper side */
-    float *zl, *zu; /* [rows] the faces of a plane along z: at its lower and upper side; a picture
-                       has one row for all */
+    float *fx, *dx; /* face values between the voxels of a row, and the differences of phi there */
+    float *yl, *yu; /* face values between a row and the previous and next row along y */
+    float *zl, *zu; /* [rows]: face values between a plane and the previous and next plane. In a
+                       picture they are all 0, so there is only one row */
     size_t z_pitch; /* elements from one row of zl to the next; 0: there is one row */
-    float *cx[2];   /* [rows + 2] central differences along x, of a plane and the next one */
+    float *cx[2];   /* [rows + 2]: central differences along x, of a plane and the next one */
 } buffers;
 
 /* Returns the number of floats from one row to the next in scratch memory, for a box w voxels wide.
@@ -73,6 +73,7 @@ static inline size_t scratch_pitch(uint32_t w)
 
 size_t ls_scratch_floats(uint32_t nx, uint32_t ny)
 {
+    /* Rows: 4 for fx, dx, yl and yu; ny each for zl and zu; ny + 2 for each element of cx. */
     return scratch_pitch(nx) * (4 + 2 * (size_t)ny + 2 * ((size_t)ny + 2));
 }
 
@@ -102,6 +103,7 @@ static inline void swap(float **a, float **b)
 
 /* --- one voxel at a time --------------------------------------------------------------------- */
 
+/* real.h and rows_body.h say what each of the macros must do. */
 #define LS_INLINE static inline LS_TARGET
 #define LS_TARGET
 #define LANES 1u
@@ -127,11 +129,11 @@ static const ls_simd scalar = { "scalar", 1, NULL, scalar_step_box, scalar_apply
 #if defined __x86_64__
 
 /* 4 lanes: SSE2, which every x86-64 processor has. */
-typedef int32_t int4 __attribute__((vector_size(16)));
+typedef int32_t int32x4 __attribute__((vector_size(16)));
 #define LS_TARGET
 #define LANES 4u
 #define LS_REAL __m128
-#define LS_INT int4
+#define LS_INT int32x4
 #define LS_NAME(name) sse2_##name
 #define LS_C(c) _mm_set1_ps(c)
 #define LS_LOAD(p) _mm_loadu_ps(p)
@@ -141,17 +143,17 @@ typedef int32_t int4 __attribute__((vector_size(16)));
 #define LS_SIGN(a) \
     _mm_or_ps(LS_C(1.0f), _mm_andnot_ps(_mm_cmpgt_ps(a, _mm_setzero_ps()), LS_C(-0.0f)))
 #define LS_ABS(a) _mm_andnot_ps(LS_C(-0.0f), a)
-#define LS_MAX(m, a) _mm_max_ps(a, m)
-#define LS_BELOW0(a) ((int4)_mm_cmplt_ps(a, _mm_setzero_ps()))
+#define LS_MAX(m, a) _mm_max_ps(a, m) /* the second operand of _mm_max_ps if either is NaN */
+#define LS_BELOW0(a) ((int32x4)_mm_cmplt_ps(a, _mm_setzero_ps()))
 #define LS_LANE(v, i) ((v)[i])
 #include "app/analysis/levelset/rows_body.h"
 
 /* 8 lanes: AVX2. Without "fma", as no multiplication and addition may be fused. */
-typedef int32_t int8 __attribute__((vector_size(32)));
+typedef int32_t int32x8 __attribute__((vector_size(32)));
 #define LS_TARGET __attribute__((target("avx2")))
 #define LANES 8u
 #define LS_REAL __m256
-#define LS_INT int8
+#define LS_INT int32x8
 #define LS_NAME(name) avx2_##name
 #define LS_C(c) _mm256_set1_ps(c)
 #define LS_LOAD(p) _mm256_loadu_ps(p)
@@ -163,12 +165,12 @@ typedef int32_t int8 __attribute__((vector_size(32)));
                  _mm256_andnot_ps(_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_GT_OQ), LS_C(-0.0f)))
 #define LS_ABS(a) _mm256_andnot_ps(LS_C(-0.0f), a)
 #define LS_MAX(m, a) _mm256_max_ps(a, m)
-#define LS_BELOW0(a) ((int8)_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_LT_OQ))
+#define LS_BELOW0(a) ((int32x8)_mm256_cmp_ps(a, _mm256_setzero_ps(), _CMP_LT_OQ))
 #define LS_LANE(v, i) ((v)[i])
 #include "app/analysis/levelset/rows_body.h"
 
-/* 16 lanes: AVX-512F. Only clang 18 needs "evex512" besides. */
-typedef int32_t int16 __attribute__((vector_size(64)));
+/* 16 lanes: AVX-512F. Clang 18, and no other version, also requires the target "evex512". */
+typedef int32_t int32x16 __attribute__((vector_size(64)));
 #if defined __clang__ && __clang_major__ == 18
 #define LS_TARGET __attribute__((target("avx512f,evex512")))
 #else
@@ -176,7 +178,7 @@ typedef int32_t int16 __attribute__((vector_size(64)));
 #endif
 #define LANES 16u
 #define LS_REAL __m512
-#define LS_INT int16
+#define LS_INT int32x16
 #define LS_NAME(name) avx512_##name
 #define LS_C(c) _mm512_set1_ps(c)
 #define LS_LOAD(p) _mm512_loadu_ps(p)
@@ -189,7 +191,7 @@ typedef int32_t int16 __attribute__((vector_size(64)));
 #define LS_ABS(a) _mm512_abs_ps(a)
 #define LS_MAX(m, a) _mm512_max_ps(a, m)
 #define LS_BELOW0(a) \
-    ((int16)_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_LT_OQ), -1))
+    ((int32x16)_mm512_maskz_set1_epi32(_mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_LT_OQ), -1))
 #define LS_LANE(v, i) ((v)[i])
 #include "app/analysis/levelset/rows_body.h"
 
@@ -211,8 +213,9 @@ static uint32_t saved_registers(void)
     return a;
 }
 
-/* Intel's manual, volume 1, chapters 14.3 and 15.2 describe the bits: of XCR0, those of the ymm and
- * zmm registers must all be set; the others report AVX2 and AVX-512F. */
+/* The bits are described in Intel's manual, volume 1, chapters 14.3 and 15.2. ymm and zmm are the
+ * bits of XCR0 that must all be set before these registers may be used; has_avx2 and has_avx512f
+ * are bits of ebx of CPUID leaf 7. */
 const ls_simd *ls_simd_best(void)
 {
     const uint32_t saved = saved_registers(), ymm = 0x06, zmm = 0xe6;

@@ -33,9 +33,10 @@ typedef struct ls_fields {
 /* Results of a step besides `out`. The caller zeroes the struct before the first call; each call
  * adds to it. Results can be merged in any order. */
 typedef struct ls_outcome {
-    float most;   /* the largest |U| that is not NaN (without `move`) */
-    bool bad;     /* a new phi is not finite (with `move`, or of `apply`) */
-    bool changed; /* a voxel has changed sides (with `move`, or of `apply`) */
+    float most; /* set by `step` without ls_fields.move: the largest |U| that is not NaN */
+    /* Set by `step` with ls_fields.move, and by `apply`: */
+    bool bad;     /* a new phi is not finite */
+    bool changed; /* a voxel has changed sides */
 } ls_outcome;
 
 /* The functions for one width of vectors. */
@@ -49,7 +50,9 @@ typedef struct ls_simd {
     void (*apply)(float *phi, const float *u, size_t n, float dt, ls_outcome *outcome);
 } ls_simd;
 
-/* The floats of scratch memory for a box of nx columns and ny rows, of any number of slices. */
+/* The number of floats of scratch memory for a box of nx columns, ny rows, and any number of
+ * slices.
+ */
 size_t ls_scratch_floats(uint32_t nx, uint32_t ny);
 
 /* The widest vectors that this processor has. */

@@ -5,8 +5,9 @@
  * all bits set where a < 0), LS_ABS(a), LS_MAX(m, a) (m where a is NaN), LS_TARGET (the attribute
  * of functions that use such vectors). All except LS_INLINE are undefined again at the end.
  *
- * Loops over faces may access up to LANES - 1 floats beyond the end of a row: fields and scratch
- * memory have LS_PAD floats more.
+ * Here a "face" is short for the result of ls_face (real.h) for the face between two voxels. Loops
+ * over faces may access up to LANES - 1 floats beyond the end of a row, so fields and rows of
+ * scratch memory have LS_PAD more floats.
  */
 #include "app/analysis/levelset/real.h"
 
@@ -91,8 +92,8 @@ static LS_TARGET void LS_NAME(central_plane)(const ls_fields *f, const ls_box *b
                                  f->nx, cx + (size_t)(y - b->y0 + 1) * scratch_pitch(w));
 }
 
-/* Computes F and U, or the next phi, of voxels [i, w) of the row from its faces. Returns the first
- * voxel that is not computed, as fewer voxels than a vector has remain. */
+/* Computes F and then U, or the next phi, of voxels [i, w) of the row from its faces. Returns the
+ * index of the first voxel that is not computed: w, unless [i, w) is narrower than a vector. */
 static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const row_set *r, const float *fx,
                                             const float *dx, const float *yl, const float *yu,
                                             const float *zl, const float *zu, uint32_t i,
@@ -117,7 +118,7 @@ static LS_TARGET uint32_t LS_NAME(move_row)(const ls_fields *f, const row_set *r
         if (f->move) {
             const LS_REAL next = LS_NAME(ls_next_phi)(p, LS_C(f->dt), u);
 
-            bad = bad + (next - next);
+            bad = bad + (next - next); /* adds 0, or NaN if `next` is not finite */
             changed |= LS_BELOW0(next) ^ LS_BELOW0(p);
             LS_STORE(r->out + i, next);
         } else {
@@ -211,7 +212,7 @@ static LS_TARGET void LS_NAME(apply)(float *phi, const float *u, size_t n, float
         const LS_REAL p = LS_LOAD(phi + i),
                       next = LS_NAME(ls_next_phi)(p, LS_C(dt), LS_LOAD(u + i));
 
-        bad = bad + (next - next);
+        bad = bad + (next - next); /* adds 0, or NaN if `next` is not finite */
         changed |= LS_BELOW0(next) ^ LS_BELOW0(p);
         LS_STORE(phi + i, next);
     }

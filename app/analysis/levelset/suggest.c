@@ -1,15 +1,15 @@
 /*
  * levelset: suggests parameters that contain neither coordinates nor grey values. The outline
- * starts at Otsu's threshold of each picture, and what is sought is the side of the threshold that
- * has fewer pixels in most of the pictures. So the iterations only smooth the outline and close
- * gaps.
+ * starts at Otsu's threshold of each picture. The structure is taken to be on the side of the
+ * threshold that has fewer pixels in most of the pictures. So the iterations only smooth the
+ * outline and close gaps.
  */
 #include "app/analysis/levelset/levelset.h"
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/suggest.h"
 
-/* Adds 1 to *bright if at most half of the picture's pixels reach its Otsu threshold, so that the
- * bright ones are sought; otherwise -1. */
+/* Adds 1 to *bright if at most half of the picture's pixels reach its Otsu threshold, which means
+ * that the structure is bright; otherwise subtracts 1. */
 static tc_status count_bright(const wu_pixels *p, int *bright, tc_err *err)
 {
     const size_t n = (size_t)p->nx * p->ny;
@@ -27,7 +27,8 @@ tc_status ls_suggest(const an_pictures *pictures, const json_t *given, an_sugges
 {
     const char *const polarity = json_string_value(json_object_get(given, "polarity"));
     int bright = 0;
-    /* Whoever gives a target must give a start, too. */
+    /* If the user gives a numeric target, nothing is suggested: the start, which the target does
+     * not determine, must be given, too. */
     if (json_is_number(json_object_get(given, "target")))
         return TC_OK;
     for (size_t i = 0; i < pictures->n; i++)
@@ -39,9 +40,10 @@ tc_status ls_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     return_if_error(an_suggest_value(out, given, "alpha", json_real(0.05), err));
     return_if_error(an_suggest_value(out, given, "iterations", json_integer(200), err));
     return_if_error(an_suggest_value(out, given, "stop_after", json_integer(20), err));
-    /* Each re-initialisation moves phi a little, and the outline swings for some tens of
-     * iterations: with 50 between them it never meets stop_after, with 10 it comes to rest. In
-     * stacks it does not, and re-initialisations take more of the time. */
+    /* Each re-initialisation moves phi a little, after which the outline oscillates for some tens
+     * of iterations. With the default of 50 iterations from one re-initialisation to the next,
+     * stop_after is never reached; with 10 the outline comes to rest. In stacks it does not come to
+     * rest, and re-initialisations take a larger share of the time. */
     if (!pictures->of_stacks)
         return_if_error(an_suggest_value(out, given, "reinit_every", json_integer(10), err));
     return_if_error(an_suggest_value(out, given, "init", json_pack("{s:s}", "type", "otsu"), err));
