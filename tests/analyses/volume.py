@@ -140,24 +140,25 @@ def forgeries():
                  "inside_voxels: row 0: not the sum of cell_voxels")
     yield column("inside_voxels", 0, -1, "inside_voxels: row 0: ")
     yield column("membrane_voxels", 0, lambda v: v ^ 1,
-                 "the voxels of all kinds are not those of the stack")
+                 "the numbers of voxels of all kinds do not add up to the stack's")
     yield column("external_voxels", 0, lambda v: v - 1,
-                 "the voxels of all kinds are not those of the stack")
+                 "the numbers of voxels of all kinds do not add up to the stack's")
     yield column("external_voxels", 0, 1 << 50, "external_voxels: row 0: ")
-    yield column("left_out_voxels", 0, 1, "the voxels of all kinds|nothing was to be left out")
+    yield column("left_out_voxels", 0, 1, "voxels of all kinds|nothing was to be left out")
     yield column("left_out_voxels", 0, -5, "left_out_voxels: row 0: ")
     yield ("voxels left out of nothing", "labels",
            lambda a: (set_at(a["left_out_voxels"], 0, 1), set_at(
                a["external_voxels"], 0, a["external_voxels"][0] - 1)), "nothing was to be left out")
     yield column("repair_added_voxels", 0, 1,
                  "repair_added_voxels: row 0: more than can have been added")
-    yield column("repair_bias_voxels", 0, 1, "repair_bias_voxels: row 0: more than were added")
-    yield column("voxel_volume", 0, 1.0, "voxel_volume: row 0: not that of spacing")
+    yield column("repair_bias_voxels", 0, 1,
+                 "repair_bias_voxels: row 0: more than repair_added_voxels")
+    yield column("voxel_volume", 0, 1.0, "voxel_volume: row 0: does not follow from spacing")
     yield column("voxel_volume", 0, lambda v: np.nextafter(v, 1),
-                 "voxel_volume: row 0: not that of spacing")
+                 "voxel_volume: row 0: does not follow from spacing")
     yield column("volume", 0, lambda v: np.nextafter(v, 1e9),
-                 "volume: row 0: not that of inside_voxels")
-    yield column("volume", 0, float("nan"), "volume: row 0: not that of inside_voxels")
+                 "volume: row 0: is not inside_voxels times")
+    yield column("volume", 0, float("nan"), "volume: row 0: is not inside_voxels times")
     yield column("cell_item", 0, 1, "cell_item: a row of item|cells: is")
     yield column("cell_item", -1, 0, "cell_item: a row of item 0")
     yield column("cell_item", -1, 3, "cell_item: a row of item 3")
@@ -167,18 +168,18 @@ def forgeries():
     yield column("cell_voxels", 0, 1 << 60, "cell 1: cell_voxels: does not go with cell_bbox")
     yield column("cell_voxels", 0, 2, "cell 1: cell_voxels: not within", "repaired",
                  "a cell below min_voxels")
-    yield column("cell_bbox", (0, 0), -1, "cell 1: cell_bbox: not a box of the inside")
-    yield column("cell_bbox", (0, 4), 27, "cell 1: cell_bbox: not a box of the inside")
-    yield column("cell_bbox", (0, 2), 0, "cell 1: cell_bbox: not a box of the inside")
+    yield column("cell_bbox", (0, 0), -1, "cell 1: cell_bbox: is empty or reaches the outside")
+    yield column("cell_bbox", (0, 4), 27, "cell 1: cell_bbox: is empty or reaches the outside")
+    yield column("cell_bbox", (0, 2), 0, "cell 1: cell_bbox: is empty or reaches the outside")
     yield column("cell_bbox", (0, 5), lambda v: v + 1, "cell 1: ")
-    yield column("cell_bbox", (0, 3), lambda v: v + 1, "a cell of mode slices has one slice",
+    yield column("cell_bbox", (0, 3), lambda v: v + 1, "a cell is in a single slice",
                  "slices")
     yield column("cell_centroid", (0, 0), lambda v: np.nextafter(v, 99),
-                 "cell_centroid: not a centre")
-    yield column("cell_centroid", (0, 2), lambda v: v + 12, "cell_centroid: not a centre")
-    yield column("cell_centroid", (0, 1), float("nan"), "cell_centroid: not a centre")
-    yield column("cell_volume", 0, lambda v: v * 2, "cell_volume: not that of cell_voxels")
-    yield column("cell_volume", 0, lambda v: -v, "cell_volume: not that of cell_voxels")
+                 "cell_centroid: cannot be")
+    yield column("cell_centroid", (0, 2), lambda v: v + 12, "cell_centroid: cannot be")
+    yield column("cell_centroid", (0, 1), float("nan"), "cell_centroid: cannot be")
+    yield column("cell_volume", 0, lambda v: v * 2, "cell_volume: is not cell_voxels times")
+    yield column("cell_volume", 0, lambda v: -v, "cell_volume: is not cell_voxels times")
     yield column("cell_border", 0, lambda v: not v, "cell_border: does not go with cell_bbox")
     yield ("a bool of 7", "labels", lambda a: set_at(a["cell_border"].view("u1"), 0, 7),
            "cell_border: 7 is not a bool")
@@ -206,11 +207,12 @@ def forgeries():
     yield column("threshold", 0, 0, "threshold: row 0", "basins")
     yield column("threshold", 0, 256, "threshold: row 0", "basins")
     yield column("threshold", 0, lambda v: v + 1, None, "basins")
-    yield column("external_voxels", 0, 1, "a watershed has no outside|the voxels of all kinds",
+    yield column("external_voxels", 0, 1, "a watershed has no outside|voxels of all kinds",
                  "basins")
     yield column("cell_border", 0, lambda v: not v, "cell_border: does not go with cell_bbox",
                  "basins")
-    yield column("membrane_voxels", 0, 1, "all are of cells|the voxels of all kinds", "filled")
+    yield column("membrane_voxels", 0, 1, "all voxels belong to cells|voxels of all kinds",
+                 "filled")
     yield ("a voxel for the neighbour", "filled", exchange_parts, None)
     yield column("repair_added_voxels", 0, lambda v: v + 1, None, "repaired",
                  "a voxel more repaired")

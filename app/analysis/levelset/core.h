@@ -17,8 +17,8 @@
  * voxel of the block is near. It has the bit of one of the block's six faces if a voxel in the
  * layer at this face is near (LS_NEAR_XL: the lower face along x; U: upper). A block is active if
  * one of its voxels is near, or if a near voxel of an adjacent block lies in the layer at their
- * common face. The list of active blocks is made again every
- * LS_RELIST_EVERY iterations and after each re-initialisation. */
+ * common face. The list of active blocks is made again every LS_RELIST_EVERY iterations and after
+ * each re-initialisation. */
 #define LS_BX 8u
 #define LS_BY 8u
 #define LS_BZ 4u

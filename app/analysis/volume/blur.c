@@ -1,14 +1,14 @@
 /*
- * volume: the Gaussian filter of a stack, or of each of its slices. With `repair` it filters the
- * membrane, as 0 and 255, and voxels whose filtered value reaches the repair's threshold become
- * membrane, too; outside the stack there is no membrane. With `smooth` it filters the grey values,
- * before the membrane's threshold or a watershed; outside the stack the values of its border are
- * repeated.
+ * volume: the Gaussian filter of a stack, or of each of its slices. With `repair` it filters a
+ * stack that is 255 at membrane and 0 elsewhere, also outside the stack. Voxels whose filtered
+ * value reaches the repair's threshold become membrane, too. With `smooth` it filters the grey
+ * values, before the membrane's threshold or a watershed; outside the stack the values of its
+ * border are repeated.
  *
- * Values are in fixed point. Filtered membrane is at most 1 and has ONE_BITS = 15 fractional bits;
- * the weights have 16 fractional bits and the sum 1, so weighted sums fit in 32 bits. Filtered grey
- * values have VOL_GREY_BITS = 8 fractional bits: weighted sums of 8-bit values fit in 32 bits,
- * those of 16-bit values need 64.
+ * Values are in fixed point. In the computation membrane is 1 instead of 255, and its filtered
+ * values have ONE_BITS = 15 fractional bits. The weights have 16 fractional bits and the sum 1, so
+ * weighted sums fit in 32 bits. Filtered grey values have VOL_GREY_BITS = 8 fractional bits:
+ * weighted sums of 8-bit values fit in 32 bits, those of 16-bit values need 64.
  */
 #include <assert.h>
 #include <string.h>
@@ -38,6 +38,7 @@ static bool filters_z(const vol_blur *r)
     return r->params->is_3d && r->gauss.radius > 0;
 }
 
+/* Whether weighted sums may exceed 32 bits. */
 static bool needs_64_bits(const vol_blur *r)
 {
     return r->kind != VOL_REPAIR && r->pixels->bits == 16;
@@ -92,8 +93,8 @@ size_t vol_blur_parts(const vol_blur *r, vol_phase phase)
     return filters_z(r) ? chunks_of_row(r) * r->pixels->ny : 0;
 }
 
-/* Scratch memory holds a row with its margins, the `taps` lines that one filtered line depends on,
- * and the filtered line. */
+/* Scratch memory holds a row with its margins, the `taps` = 2 radius + 1 lines that one filtered
+ * line depends on, and the filtered line. */
 size_t vol_blur_scratch(const vol_blur *r)
 {
     const size_t taps = 2 * (size_t)r->gauss.radius + 1, width = lanes_up(r->pixels->nx);
@@ -102,8 +103,9 @@ size_t vol_blur_scratch(const vol_blur *r)
     return width + taps + LANES + (taps + 1) * chunk;
 }
 
-/* Filters row y of slice z along x: `width` values, of which nx are used. line: the memory for the
- * row between margins of `radius` values each; its margins must be zeros at first. */
+/* Filters row y of slice z along x. Writes `width` values to `out`, of which the first nx are used.
+ * line: memory for the row between margins of `radius` values each; the margins must be 0 at the
+ * first call. */
 static void blur_x(const vol_blur *r, uint32_t z, uint32_t y, uint32_t *line, size_t width,
                    uint32_t *out)
 {
@@ -232,10 +234,10 @@ uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t
 /* --- voxels that a repair takes from cells ---------------------------------------------------- */
 
 /* Goes from a voxel in a straight line, through voxels that the repair added, to the first voxel
- * that is no membrane. Returns the number of steps, and sets *inside to whether that voxel is in a
- * cell; returns 0 if the line first meets original membrane, or if there is no such voxel within
- * `most` steps. step: the distance between the indices of two adjacent voxels of the line.
- * to_border: the number of steps to the border. */
+ * that is not membrane. Returns the number of steps, and sets *inside to whether this voxel is in a
+ * cell. Returns 0 if the line first meets original membrane, or if it meets no non-membrane voxel
+ * within `most` steps. step: the difference between the indices of two successive voxels of the
+ * line. to_border: the number of steps from the start to the last voxel before the border. */
 static size_t steps_out(const vol_blur *r, size_t voxel, ptrdiff_t step, size_t to_border,
                         size_t most, bool *inside)
 {
@@ -251,8 +253,9 @@ static size_t steps_out(const vol_blur *r, size_t voxel, ptrdiff_t step, size_t 
     return 0;
 }
 
-/* Considers the non-membrane voxels that steps_out finds from (x, y, z) in both directions along
- * each axis: whether the nearest of them are all in cells. */
+/* Whether the non-membrane voxels that are nearest to (x, y, z) are all in cells. Considered are
+ * the voxels that steps_out finds in both directions along each axis; the result is false if it
+ * finds none. */
 static bool is_taken_from_inside(const vol_blur *r, size_t x, size_t y, size_t z)
 {
     const wu_pixels *const px = r->pixels;
@@ -299,8 +302,8 @@ uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1)
 
 /* --- the gaps that a repair closes ----------------------------------------------------------- */
 
-/* The sum of the weights, in units of 2^-AN_GAUSS_BITS, that n adjacent voxels have in the filtered
- * value of one of them. before: how many of the n voxels precede that voxel. */
+/* Returns the sum of the weights, in units of 2^-AN_GAUSS_BITS, of n adjacent voxels in the
+ * filtered value of one of these voxels. before: how many of the n voxels precede this voxel. */
 static uint32_t edge_weight(const an_gauss *g, int n, int before)
 {
     uint32_t sum = 0;

@@ -1,5 +1,6 @@
-/* volume: checks, without the voxels, whether the arrays of a result are possible. Functions named
- * ..._fault return a message about what is impossible in a row of the table, or NULL. */
+/* volume: checks whether the arrays of a result are consistent with each other, with the parameters
+ * and with the size of the stack, without reading the stack's grey values. Functions named
+ * ..._fault return a message about what is wrong in a row of the table of cells, or NULL. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,8 +16,8 @@ static bool is_same(double a, double b)
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-/* A row of the table, which describes a cell. lo, hi: the cell's bounding box, in the order z, y,
- * x; hi is exclusive. */
+/* A row of the table, which describes a cell. The fields have the values of the columns named
+ * cell_...; lo and hi are the bounding box, in the order z, y, x; hi is exclusive. */
 typedef struct row {
     int64_t label, voxels;
     const int64_t *lo, *hi;
@@ -55,24 +56,29 @@ static row row_of(const table *t, size_t i)
                   .border = t->border[i] != 0 };
 }
 
-/* The least number of voxels of a cell with this bounding box. A cell is connected: through faces,
- * or with p->corners through corners. But a watershed without `fill` removes membrane voxels from
- * cells, so that the rest may not be connected. */
+/* The least number of voxels of a cell with this bounding box. A cell is connected through faces,
+ * or with p->corners through corners. So the smallest cell is a path between opposite corners of
+ * the box: through faces it takes side - 1 steps along each axis; through corners as many steps as
+ * along the longest side. But a watershed without `fill` removes membrane voxels from cells, after
+ * which only the two ends of the path may be left. */
 static int64_t least_voxels(const vol_params *p, const row *r)
 {
-    int64_t sum = -2, most = 1;
+    int64_t face_path = 1, longest = 1;
 
     for (int k = 0; k < 3; k++) {
         const int64_t side = r->hi[k] - r->lo[k];
 
-        sum += side;
-        most = side > most ? side : most;
+        face_path += side - 1;
+        longest = side > longest ? side : longest;
     }
-    return p->watershed && !p->fill ? 1 + (most > 1) : p->corners ? most : sum;
+    if (p->watershed && !p->fill)
+        return longest > 1 ? 2 : 1;
+    return p->corners ? longest : face_path;
 }
 
-/* Checks the bounding box. With method threshold, non-membrane voxels at the border belong to the
- * outside, so cells do not touch the border. A watershed has no outside. */
+/* Checks the bounding box. With method threshold, non-membrane voxels at the border of the stack
+ * (or of their slice) belong to the outside, so cells do not touch the border: margin is 1. A
+ * watershed has no outside. */
 static const char *bbox_fault(const vol_params *p, const wu_item *item, const row *r)
 {
     const int64_t size[3] = { item->nz, item->ny, item->nx };
@@ -82,11 +88,11 @@ static const char *bbox_fault(const vol_params *p, const wu_item *item, const ro
         const int64_t margin = !p->watershed && (k > 0 || p->is_3d) ? 1 : 0;
 
         if (r->lo[k] < margin || r->hi[k] > size[k] - margin || r->lo[k] >= r->hi[k])
-            return "cell_bbox: not a box of the inside";
+            return "cell_bbox: is empty or reaches the outside";
         box *= r->hi[k] - r->lo[k];
     }
     if (!p->is_3d && r->hi[0] != r->lo[0] + 1)
-        return "cell_bbox: a cell of mode slices has one slice";
+        return "cell_bbox: with mode \"slices\" a cell is in a single slice";
     if (r->voxels > box || r->voxels < least_voxels(p, r))
         return "cell_voxels: does not go with cell_bbox";
     return NULL;
@@ -98,6 +104,7 @@ static bool at_border(const wu_item *item, const row *r)
            r->hi[1] == item->ny || r->hi[2] == item->nx;
 }
 
+/* Checks row i of the table. */
 static const char *row_fault(const vol_params *p, const wu_item *item, size_t i, const row *r)
 {
     const char *fault;
@@ -114,10 +121,10 @@ static const char *row_fault(const vol_params *p, const wu_item *item, size_t i,
 
         if (!(r->centroid[k] >= (double)r->lo[k] && r->centroid[k] <= (double)(r->hi[k] - 1)) ||
             !an_is_quotient(r->centroid[k], r->voxels, &sum))
-            return "cell_centroid: not a centre of so many voxels in cell_bbox";
+            return "cell_centroid: cannot be the centroid of cell_voxels voxels in cell_bbox";
     }
     if (!is_same(r->volume, vol_volume(item, r->voxels)))
-        return "cell_volume: not that of cell_voxels";
+        return "cell_volume: is not cell_voxels times the volume of a voxel";
     if (r->border != at_border(item, r))
         return "cell_border: does not go with cell_bbox";
     if (r->border && p->exclude_border)
@@ -130,7 +137,7 @@ static tc_status check_table(const vol_params *p, const wu_item *item, const wu_
                              int64_t *voxels, tc_err *err)
 {
     const table t = table_of(out);
-    int64_t z0 = 0;
+    int64_t z0 = 0; /* the first slice of the previous cell */
 
     *voxels = 0;
     if (vol_read_integer(out, "cells") != (int64_t)t.n)
@@ -161,6 +168,7 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
                   left_out = vol_read_integer(out, "left_out_voxels");
     const int64_t inside = vol_read_integer(out, "inside_voxels"),
                   membrane = vol_read_integer(out, "membrane_voxels");
+    /* bias: voxels that would be in cells without the repair (vol_repair_bias) */
     const int64_t added = vol_read_integer(out, "repair_added_voxels"),
                   bias = vol_read_integer(out, "repair_bias_voxels");
     static const char *const counts[] = { "inside_voxels",       "membrane_voxels",
@@ -180,21 +188,23 @@ static tc_status check_totals(const vol_params *p, const wu_item *item, const wu
         return an_fail_impossible("inside_voxels", 0, "not the sum of cell_voxels", err);
     if (inside + membrane + vol_read_integer(out, "external_voxels") + left_out != n)
         return an_fail_impossible("external_voxels", 0,
-                                  "the voxels of all kinds are not those of the stack", err);
+                                  "the numbers of voxels of all kinds do not add up to the stack's",
+                                  err);
     if (p->watershed && vol_read_integer(out, "external_voxels") != 0)
         return an_fail_impossible("external_voxels", 0, "a watershed has no outside", err);
     if (p->fill && membrane != 0)
-        return an_fail_impossible("membrane_voxels", 0, "all are of cells", err);
+        return an_fail_impossible("membrane_voxels", 0, "with fill all voxels belong to cells",
+                                  err);
     if (left_out > 0 && p->min_voxels <= 1 && p->max_voxels == INT64_MAX && !p->exclude_border)
         return an_fail_impossible("left_out_voxels", 0, "nothing was to be left out", err);
     if (added > (p->repair ? membrane : 0))
         return an_fail_impossible("repair_added_voxels", 0, "more than can have been added", err);
     if (bias > added)
-        return an_fail_impossible("repair_bias_voxels", 0, "more than were added", err);
+        return an_fail_impossible("repair_bias_voxels", 0, "more than repair_added_voxels", err);
     if (!is_same(*(const double *)wu_output_data(out, "voxel_volume"), vol_volume(item, 1)))
-        return an_fail_impossible("voxel_volume", 0, "not that of spacing", err);
+        return an_fail_impossible("voxel_volume", 0, "does not follow from spacing", err);
     if (!is_same(*(const double *)wu_output_data(out, "volume"), vol_volume(item, inside)))
-        return an_fail_impossible("volume", 0, "not that of inside_voxels", err);
+        return an_fail_impossible("volume", 0, "is not inside_voxels times voxel_volume", err);
     return TC_OK;
 }
 
@@ -212,10 +222,12 @@ static bool same_cell(const an_extent *e, const row *r)
     return good;
 }
 
+/* Checks the array of labels against the table: the voxels of each label, and that cells do not
+ * touch where they must be separated by membrane. */
 static tc_status check_labels(const vol_params *p, const wu_item *item, const wu_output *out,
                               tc_err *err)
 {
-    const wu_out_array *const labels = &out->arrays[out->n - 1];
+    const wu_out_array *const labels = &out->arrays[out->n - 1]; /* see vol_declare_arrays */
     const an_separation separation = p->watershed ? AN_MAY_TOUCH
                                      : p->is_3d   ? AN_APART_6
                                                   : AN_APART_4;

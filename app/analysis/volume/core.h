@@ -12,8 +12,8 @@ TC_INLINE int vol_is_membrane(tc_u32 grey, tc_u32 membrane)
     return grey >= membrane;
 }
 
-/* Whether all of row y of slice z touches the outside. It does if it is at the border of the stack
- * or, if each slice is analysed by itself (is_3d is 0), at the border of its slice. */
+/* Whether all voxels of row y of slice z touch the outside: whether the row is at the border of the
+ * stack or, if each slice is analysed by itself (is_3d is 0), at the border of its slice. */
 TC_INLINE int vol_is_border_row(tc_u32 y, tc_u32 z, tc_u32 ny, tc_u32 nz, int is_3d)
 {
     return y == 0 || y + 1 == ny || (is_3d && (z == 0 || z + 1 == nz));

@@ -1,8 +1,9 @@
 /*
- * volume: the CPU backend. A step does parts (mostly bands of rows) of the current phase in several
- * threads, and after the phase's last part its sequential end. This file has the phases of method
- * threshold and those of both methods; watershed.c has those of a watershed. Each function xxx_band
- * is the `part` of a phase (vol_work), and end_xxx its `end`.
+ * volume: the CPU backend. A step processes parts (mostly bands of rows) of the current phase in
+ * several threads, and after the last part does the sequential end of the phase. This file has the
+ * phases of method threshold and the phases that both methods have; watershed.c has those of a
+ * watershed alone. Each function xxx_band is the `part` of a phase (vol_work), and end_xxx its
+ * `end`.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -55,8 +56,9 @@ static void label_band(vol_worker *w, size_t band, vol_scratch *s)
     vol_label_band(&w->stack, r.from, r.to, s->label);
 }
 
-/* Joins a band with the rows before it; or, after a device has labelled slabs, the first slice of a
- * slab with the slab before it. */
+/* Joins the components of a band with those of the rows before it. After a device has found the
+ * components of slabs, joins those of the first slice of slab part + 1 with those of the slab
+ * before it. */
 static void label_seam(vol_worker *w, size_t part, vol_scratch *s)
 {
     const size_t slice = w->stack.ny;
@@ -69,8 +71,8 @@ static void label_seam(vol_worker *w, size_t part, vol_scratch *s)
     vol_label_seam(&w->stack, r.from, r.to, s->label);
 }
 
-/* Sets the row's bits in stack.roots. Needed after a device has labelled slabs, as the device does
- * not set them. */
+/* Sets the row's bits in stack.roots. This is needed after a device has found the components of
+ * slabs, as the device does not set these bits. */
 static void find_roots(vol_worker *w, size_t row, const vol_scratch *s)
 {
     const size_t runs = vol_runs(&w->stack, row, s->edges);
@@ -108,8 +110,8 @@ static tc_status end_count(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Replaces the link in the node of each root of a band by a label; labels are given in raster
- * order. A label is > 0, and a link < 0. */
+/* Replaces the link in the node of each root of a band by a label. Labels are numbered in raster
+ * order. A label is > 0, a link (~parent) < 0. */
 static void number_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     int32_t label = w->cells_before[band];
@@ -133,11 +135,11 @@ tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err)
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* Returns the label of a node's component, which is 0 for the outside. A root, and a node that is
- * already painted, holds its label. Any other node holds the link ~parent, and its parent mostly is
- * painted. Other threads paint other nodes at the same time. The first step does not branch on
- * whether the node holds a label, as the processor could not predict that: toggle ^ node is the
- * parent if there is a link, otherwise the node. */
+/* Returns the label of a node's component, which is 0 for the outside. A root, and a node in which
+ * paint_band has already put its label, holds the label. Any other node holds the link ~parent, and
+ * in most cases its parent holds a label. Other threads label other nodes at the same time. The
+ * first step does not branch on whether the node holds a label, as the processor could not predict
+ * this branch: toggle ^ node is the parent if the node holds a link, otherwise the node. */
 static int32_t label_of(const vol_worker *w, int32_t node)
 {
     const int32_t link = uf_load(&w->stack.nodes[node]), toggle = -(link < 0) & (~link ^ node);
@@ -152,7 +154,7 @@ static int32_t label_of(const vol_worker *w, int32_t node)
 static void fill_run(int32_t *row, size_t a, size_t b, int32_t label)
 {
     /* Sets up to 4 voxels without a branch. In noise, where the processor cannot predict the
-     * lengths of runs, most runs are not longer. */
+     * lengths of runs, most runs have at most 4 voxels. */
     uf_store(&row[a], label);
     uf_store(&row[a + 1 < b ? a + 1 : a], label);
     uf_store(&row[a + 2 < b ? a + 2 : a], label);
@@ -174,8 +176,8 @@ static void fill_run(int32_t *row, size_t a, size_t b, int32_t label)
         row[a] = label;
 }
 
-/* Replaces links by labels in a band's nodes. The nodes of membrane voxels are 0 already; so are
- * those of outside voxels if w->nodes_zeroed, except for the nodes of runs. */
+/* Replaces links by labels in a band's nodes. The nodes of membrane voxels are already 0. If
+ * w->nodes_zeroed, so are those of outside voxels, except for the first node of each run. */
 static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -194,6 +196,7 @@ static void paint_band(vol_worker *w, size_t band, vol_scratch *s)
 
             empty += b - a;
             n_outside += label == 0 ? b - a : 0;
+            /* If nodes are zeroed, an outside run needs at most its first node cleared. */
             if (label != 0 || fills_outside || (node > 0 && b - a <= 4))
                 fill_run(line, a, b, label == 0 ? outside : label);
             else if (node > 0)
@@ -217,6 +220,7 @@ static tc_status end_paint(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
+/* Counts the band's voxels that the repair took from the inside. */
 static void bias_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -281,8 +285,9 @@ static tc_status end_sizes(vol_worker *w, vol_state *state, tc_err *err)
     return status;
 }
 
-/* Replaces the label of each voxel by the new label of its cell, and the -1 of the outside by 0. */
-static void last_band(vol_worker *w, size_t band, vol_scratch *s)
+/* VOL_RELABEL: replaces the label of each voxel by the new label of its cell, and the -1 of the
+ * outside by 0. */
+static void relabel_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
     int32_t *const plane = w->stack.nodes + 1;
@@ -332,7 +337,7 @@ static tc_status end_histogram(vol_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* The functions of the phases that are not of a watershed. */
+/* The functions of the phases of method threshold and of both methods; empty for a watershed's. */
 static const vol_work other_phases[VOL_PHASES] = {
     [VOL_HISTOGRAM] = { histogram_band, end_histogram },
     [VOL_BLUR] = { blur_part, end_blur },
@@ -344,7 +349,7 @@ static const vol_work other_phases[VOL_PHASES] = {
     [VOL_PAINT] = { paint_band, end_paint },
     [VOL_BIAS] = { bias_band, end_bias },
     [VOL_SIZES] = { sizes_band, end_sizes },
-    [VOL_RELABEL] = { last_band, NULL }
+    [VOL_RELABEL] = { relabel_band, NULL }
 };
 
 /* The functions of the phases from VOL_ASCEND to VOL_COPY. */
@@ -388,7 +393,7 @@ static size_t phase_parts(const vol_worker *w, vol_phase phase)
 static tc_status begin_phase(vol_worker *w, vol_state *state, tc_err *err)
 {
     if (w->phase == VOL_BANDS)
-        state->nodes[0] = ~0;
+        state->nodes[0] = ~0; /* node 0, the outside, is a root: its own parent */
     if (w->phase == VOL_SIZES) {
         w->cells = (int32_t)state->cells;
         w->sizes = calloc((size_t)w->cells + 1, sizeof *w->sizes);
@@ -423,8 +428,9 @@ static void run_part(void *user, unsigned thread, size_t part)
     work_of(w->phase)->part(w, w->parts_done + part, &w->scratch[thread]);
 }
 
-/* Attaches the worker to the state. The first phase needs nodes that are 0, so the state is cleared
- * if the item was interrupted before chunks_done became nonzero. */
+/* Sets the worker's pointers to the state's memory. The first phase needs nodes that are 0, so the
+ * state is cleared if another worker has written to the nodes (in_progress) and the item begins
+ * again from the first phase. */
 static tc_status attach_nodes(vol_worker *w, vol_state *state, tc_err *err)
 {
     const size_t bytes = w->work->plan.state_bytes;
@@ -453,7 +459,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
     if (state->head.chunks_done == w->work->plan.chunks || w->phase >= until)
         return TC_OK;
     return_if_error(attach_nodes(w, state, err));
-    /* Does several phases if there is time, so that a small stack takes one step. */
+    /* Processes several phases if there is time, so that a small stack takes one step. */
     do {
         const size_t parts = phase_parts(w, w->phase);
 
@@ -467,6 +473,7 @@ tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_
         for (unsigned t = 0; t < w->work->threads; t++)
             if (w->lists[t].no_memory)
                 return tc_no_memory(err, "the cells");
+        /* Each phase counts as `bands` chunks, however many parts it has. */
         *chunks_done = ((uint64_t)w->phase * parts + w->parts_done) * w->bands / parts;
         if (w->parts_done < parts)
             continue;
@@ -538,7 +545,7 @@ static tc_status make_memory(vol_worker *w, tc_err *err)
     return good ? TC_OK : tc_no_memory(err, "volume");
 }
 
-/* Fills the worker from the item, without allocating memory. */
+/* Sets the worker's members that depend on the item and need no memory. */
 static void init_worker(vol_worker *w, const an_work *work)
 {
     const wu_item *const item = work->item;

@@ -1,7 +1,7 @@
 /*
  * volume: the declarations that the files of its CPU backend share. A worker goes through the
  * phases of vol_phase. A phase consists of independent parts, mostly bands of rows, which several
- * threads do; some phases end with a little sequential work.
+ * threads process; some phases end with a little sequential work.
  */
 #ifndef AN_VOLUME_CPU_H
 #define AN_VOLUME_CPU_H
@@ -17,7 +17,7 @@ typedef struct vol_scratch {
     uint64_t *histogram; /* [2^bits]: numbers of voxels by grey value, for Otsu's threshold */
     ws_list *list;       /* watershed: this thread's element of vol_worker.lists */
     /* Numbers of voxels that this thread has counted: */
-    uint64_t empty;   /* voxels that are no membrane; in a watershed, voxels of cells */
+    uint64_t empty;   /* voxels that are not membrane; in a watershed, voxels of cells */
     uint64_t outside; /* voxels that are connected with the outside */
     uint64_t added;   /* voxels that a repair made membrane */
     uint64_t bias;    /* voxels that a repair took from the inside (vol_repair_bias) */
@@ -37,17 +37,18 @@ typedef struct vol_worker {
     ws_list *lists; /* watershed: [threads], the list that each thread fills */
     size_t saddles; /* watershed: the number of saddles found so far */
     int32_t *cells_before; /* [bands + 1]: the number of cells before each band */
-    /* [cells]: until the end of VOL_SIZES, the cell's number of voxels, and a bit if it touches the
-     * border; then the cell's new label, or 0 if the cell is left out. NULL if the item does not
-     * have this phase. */
+    /* [cells]: until the end of VOL_SIZES, the cell's number of voxels, with the highest bit set if
+     * the cell touches the border; then the cell's new label, or 0 if the cell is left out of the
+     * result. NULL if no cells can be left out. */
     uint32_t *sizes;
     int32_t cells;
-    size_t slab_rows; /* number of rows of each slab that a device labelled; 0 if none was */
+    size_t slab_rows; /* rows of each slab (vol_host_resume) whose components a device has found; 0
+                         if no device has */
     vol_phase phase;
     size_t parts_done;   /* number of parts of the phase that are done */
     bool nodes_prepared; /* this worker has prepared the state's nodes */
     bool nodes_zeroed;   /* before VOL_PAINT, the nodes of membrane and outside voxels are 0, except
-                            for the nodes of runs */
+                            for the first node of each run */
 } vol_worker;
 
 /* The rows [from, to) of a band. */
@@ -84,8 +85,8 @@ uint64_t vol_thread_bytes(const vol_params *p, const wu_item *item);
 /* Implements an_analysis.memory. */
 tc_status vol_memory(const an_work *work, an_plan *plan, tc_err *err);
 
-/* Called at the end of the phase after which node 0, the outside, is no longer a node of the
- * union-find: sets it to the label 0. */
+/* Sets node 0, the outside, to the label 0. Called at the end of the phase that replaces links of
+ * the union-find by labels. */
 tc_status vol_clear_first_node(vol_worker *w, vol_state *state, tc_err *err);
 /* watershed.c: the phases of a watershed. vol_uphill is for VOL_ASCEND to VOL_SADDLES; the others
  * have the names of their phases. */

@@ -1,9 +1,9 @@
 /*
  * volume: joins the runs of non-membrane voxels into connected components. A row is an array of
  * bits, in words of 64 voxels; a run is a series of ones in a row. The node of a run in the
- * union-find is that of its first voxel. Two runs of neighbouring rows overlap in a segment of
- * voxels; the segments of a word are found by bit operations, and then one union is done for each.
- * Rows are numbered through all slices.
+ * union-find is that of its first voxel. Where two runs of neighbouring rows overlap, they share a
+ * segment of adjacent voxels. The segments of a word are found by bit operations; then each segment
+ * takes one union. Rows are numbered through all slices.
  */
 #include <assert.h>
 #include <string.h>
@@ -12,11 +12,11 @@
 
 /* A row whose runs are joined with those of other rows. */
 typedef struct line {
-    uint64_t *words; /* [stride] */
-    size_t row;
-    size_t nodes; /* index of the node of the row's voxel 0 */
-    size_t last;  /* the first voxel of the run that contains voxel nx - 1; nx if no run does */
-    bool border;  /* vol_border_row */
+    uint64_t *words; /* [stride]: a one for each voxel that is not membrane */
+    size_t row;      /* number of the row */
+    size_t nodes;    /* index of the node of the row's voxel 0 */
+    size_t last;     /* the first voxel of the run that contains voxel nx - 1; nx if no run does */
+    bool border;     /* vol_border_row */
 } line;
 
 /* The lines that are in use at a time: NOW, row y of slice z; ABOVE, row y - 1 of slice z; ACROSS,
@@ -46,7 +46,8 @@ static void swap_lines(line *a, line *b)
 
 /* Returns the first voxel of the run that contains, or ends directly before, voxel v of word i; if
  * there is no such run, returns v. Voxels are numbered in the row. word: word i of the row; below:
- * a mask of the word's bits below v. open: what this function returns for the word's voxel 0. */
+ * a mask of the word's bits below v. open: the result of this function for the word's first voxel,
+ * which is the start of a run that continues from the previous word. */
 static inline size_t run_start(uint64_t word, uint64_t below, size_t i, size_t open)
 {
     const uint64_t gaps = ~word & below;
@@ -72,14 +73,14 @@ static void read_line(const vol_stack *s, size_t row, line *l)
     l->nodes = 1 + row * s->nx;
     l->border = vol_border_row(s, row);
     l->last = s->nx;
-    if ((l->words[x / 64] & bit) == 0)
+    if ((l->words[x / 64] & bit) == 0) /* no run contains the last voxel, x */
         return;
     for (size_t i = 0; i < x / 64; i++)
         open = run_start(l->words[i], ~(uint64_t)0, i, open);
     l->last = run_start(l->words[x / 64], bit - 1, x / 64, open);
 }
 
-/* The node of the line's run that begins at voxel `start`. */
+/* The node of the line's run that begins at voxel `start`; 0 if the run is at the border. */
 static inline int32_t node_of(const line *l, size_t start)
 {
     return l->border || start == 0 || start == l->last ? 0 : (int32_t)(l->nodes + start);
@@ -87,14 +88,17 @@ static inline int32_t node_of(const line *l, size_t start)
 
 /* --- runs of a word -------------------------------------------------------------------------- */
 
-/* The runs of a word of NOW that are not at the border. starts: the first voxels of the runs that
- * begin in the word. whole: all voxels of the runs that lie completely in the word. */
+/* The runs of a word of NOW that are not at the border, as bits of the word. starts: the first
+ * voxels of the runs that begin in the word. whole: all voxels of the runs that lie completely in
+ * it. */
 typedef struct runs {
     uint64_t starts, whole;
 } runs;
 
 static runs runs_of(const vol_stack *s, const line *now, size_t i)
 {
+    /* before: the voxel before the word; 1 in front of the row, as a run at the border does not
+     * count */
     const uint64_t word = now->words[i], before = i > 0 ? now->words[i - 1] >> 63 : 1;
     const uint64_t last = (uint64_t)1 << (i + 1 < s->stride ? 63 : (s->nx - 1) % 64);
     const bool continues =
@@ -133,7 +137,7 @@ static inline int32_t join_roots(int32_t *nodes, int32_t a, int32_t b)
 {
     int32_t root_a, root_b, root;
 
-    /* In most pairs the parents have the same link, so that they are in one tree already. */
+    /* In most cases the parents of a and b have the same parent, so a and b are in one tree. */
     if (nodes[~nodes[a]] == nodes[~nodes[b]])
         return 0;
     root_a = uf_find(nodes, a);
@@ -171,12 +175,13 @@ typedef struct pair {
     size_t i, open_now, open_other;
 } pair;
 
-/* The node of the run that contains the voxel after the bits `below` of word i. */
+/* The node of the run that contains voxel v of word i. below: a mask of the word's bits below v. */
 static inline int32_t node_at(const line *l, size_t i, size_t open, uint64_t below)
 {
     return node_of(l, run_start(l->words[i], below, i, open));
 }
 
+/* Advances the pair to the next word of both lines. */
 static inline void next_word(pair *p)
 {
     p->open_now = run_start(p->now->words[p->i], ~(uint64_t)0, p->i, p->open_now);
@@ -194,16 +199,16 @@ static void make_roots(const vol_stack *s, const line *now, size_t i, uint64_t s
     }
 }
 
-/* Each of the `voxels` (bits of the word) is in a run of NOW and in a run of the other line: the
- * run of NOW gets as its parent the root, or another ancestor, of the other line's run. Each run of
- * NOW must be a tree by itself and contain only one of the voxels. Returns a bit for the first
+/* Each of the `voxels` (bits of the word) must be in a run of NOW and in a run of the other line.
+ * The run of NOW gets as its parent an ancestor (mostly the root) of the other line's run. Each run
+ * of NOW must be a tree by itself and contain only one of the voxels. Returns a bit for the first
  * voxel of each of these runs of NOW. */
 static uint64_t adopt_parents(const vol_stack *s, const pair *p, uint64_t voxels)
 {
     uint64_t starts = 0;
 
     for (; voxels != 0; voxels &= voxels - 1) {
-        const uint64_t below = (voxels & -voxels) - 1;
+        const uint64_t below = (voxels & -voxels) - 1; /* the bits below the lowest of `voxels` */
         const size_t start = run_start(p->now->words[p->i], below, p->i, p->open_now);
 
         s->nodes[p->now->nodes + start] =
@@ -228,9 +233,9 @@ static void join_voxels(const vol_stack *s, const pair *p, uint64_t voxels, bool
 }
 
 /* Returns a bit for the last voxel of each segment (series of ones in `segments`) that has no voxel
- * of `connected`. If the voxels of `connected` are added to `segments`, a carry leaves each segment
- * that has one, at its end; segments without a carry are the wanted ones. The last voxel of a
- * segment that reaches bit 63 is returned if the sum did not carry out of the word. */
+ * of `connected`. The voxels that `connected` and `segments` share are added to `segments`: from a
+ * segment that has such voxels a carry goes to the bit after the segment's end; the other segments
+ * are the wanted ones. For a segment that reaches bit 63 the carry goes out of the word. */
 static uint64_t unconnected_ends(uint64_t segments, uint64_t connected)
 {
     const uint64_t sum = segments + (segments & connected);
@@ -239,12 +244,12 @@ static uint64_t unconnected_ends(uint64_t segments, uint64_t connected)
     return (segments << 1 & ~segments & ~sum) >> 1 | open_end;
 }
 
-/* Joins the runs of NOW with those of ACROSS, and with those of ABOVE if `above` (otherwise they
- * are joined already). is_new: the runs of NOW have no nodes yet. The function then makes them, and
- * gives most runs the parent of the first run that they touch, since joining trees takes most of
- * the time in noise. If not is_new, other threads may join other lines at the same time. A segment
- * that NOW and ACROSS share needs no union if both ABOVE and CORNER have a voxel next to it, as
- * these already connect the runs. */
+/* Joins the runs of NOW with the overlapping runs of ACROSS; if `above`, also with those of ABOVE
+ * (otherwise they are already joined). If is_new, the runs of NOW have no nodes yet: the function
+ * makes the nodes, and gives most runs the parent of the first run that they touch, since joining
+ * trees takes most of the time in noise. If not is_new, other threads may join other lines at the
+ * same time. A segment that NOW and ACROSS share needs no union if ABOVE and CORNER both contain a
+ * voxel next to it, as the runs of ABOVE and CORNER already connect the runs of NOW and ACROSS. */
 static void join_line(const vol_stack *s, const line lines[LINES], bool is_new, bool above)
 {
     const line *const now = &lines[NOW];

@@ -4,8 +4,8 @@
 #ifndef AN_VOLUME_LAYOUT_H
 #define AN_VOLUME_LAYOUT_H
 
-/* The size of a tile in voxels. A tile's voxels along x are the bits of one word of the mask, which
- * has a one for each voxel that is no membrane. */
+/* The size of a tile in voxels. The mask has a 1 bit for each voxel that is not membrane; a tile's
+ * voxels along x are the bits of one word of the mask. */
 #define VOL_TX 32
 #define VOL_TY 8
 #define VOL_TZ 8
@@ -42,11 +42,11 @@
  * comes first in raster order first) and the saddle's height. */
 #define VOL_SADDLE_COLUMNS 3
 /* Columns of the table of maxima. VOL_VOXEL is the index of the maximum's voxel, VOL_HEIGHT its
- * height. A hill is a set of maxima that have been joined; one of these represents the hill, and
- * VOL_HILL has its number in the rows of all of them. The representative's row describes the hill's
- * highest saddle: VOL_BEST is the saddle's height, VOL_EARLIER and VOL_LATER are the voxels of the
- * two maxima on its sides, and VOL_NEXT is the number of the maximum that the hill is joined with
- * there. VOL_MAXIMUM_COLUMNS is the number of columns. */
+ * height. A hill is a set of maxima that have been joined; one of its maxima represents the hill,
+ * and VOL_HILL is the number of this representative. The row of a representative also describes the
+ * hill's highest saddle: VOL_BEST is the saddle's height, VOL_EARLIER and VOL_LATER are the voxels
+ * of the two maxima on its sides, and VOL_NEXT is the number of the maximum with which the hill is
+ * joined at this saddle. VOL_MAXIMUM_COLUMNS is the number of columns. */
 #define VOL_VOXEL 0
 #define VOL_HEIGHT 1
 #define VOL_HILL 2

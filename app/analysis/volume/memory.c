@@ -1,5 +1,5 @@
-/* volume: computes the peak memory that the analysis of a stack takes, from what the stack
- * contains: the number of cells, of saddles between maxima, and so on. */
+/* volume: computes the peak memory that the analysis of a stack takes from the numbers of its
+ * components, cells, saddles between maxima, and voxels of plateaus (vol_contents). */
 #include "app/analysis/volume/cpu.h"
 #include "app/base/numbers.h"
 
@@ -27,14 +27,17 @@ vol_contents vol_most_contents(const vol_params *p, const wu_item *item)
 
 void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents *c, an_plan *out)
 {
-    /* The bytes of a row of the result: item, label, voxels; volume; bbox; centroid; border. */
+    /* The bytes of a row of the result. The terms are the columns, in this order: item, label and
+     * voxels; volume; bbox; centroid; border. */
     enum { ROW_BYTES = 3 * 8 + 8 + 6 * 8 + 3 * 8 + 1 };
     const uint64_t n = voxels_of(item);
-    const uint64_t always = n * (item->bits / 8) + c->written;
+    const uint64_t always = n * (item->bits / 8) + c->written; /* the pixels and the state */
     /* The larger of two lists that do not exist at the same time: the saddles, which take twice
      * their size while they are sorted, and the border voxels of plateaus. */
     const uint64_t lists =
         p->watershed ? tc_larger(c->saddles * 2 * sizeof(ws_saddle), c->plateaus * 6) : 0;
+    /* While components are found: the bits of the roots; the watershed's plane of directions; and
+     * the lists, or later the sizes of the components. */
     const uint64_t working =
         (uint64_t)item->ny * item->nz * lab_stride(item->nx) * sizeof(uint64_t) +
         (p->watershed ? n * sizeof(int32_t) : 0) +
@@ -43,14 +46,14 @@ void vol_memory_of(const vol_params *p, const wu_item *item, const vol_contents 
 
     out->memory_bytes = PLAN_PROGRAM_BYTES + always + tc_larger(working, finishing);
     /* Cells are measured with a table for each thread only if all tables together take at most a
-     * byte for each voxel. */
+     * byte for each voxel. So there is more than one table only if two fit. */
     if (2 * c->cells * sizeof(vol_cell) <= n)
         out->thread_bytes += c->cells * sizeof(vol_cell);
 }
 
 /* --- the contents of a stack ----------------------------------------------------------------- */
 
-/* Does the item's work until phase `until` comes next. */
+/* Processes the item up to the beginning of phase `until`. */
 static tc_status step_until(void *worker, vol_state *state, vol_phase until, tc_err *err)
 {
     uint64_t chunks = 0;
@@ -61,9 +64,9 @@ static tc_status step_until(void *worker, vol_state *state, vol_phase until, tc_
     return status;
 }
 
-/* The bytes of the state in pages of memory that contain a label other than 0; the other pages are
- * assumed to take no memory. A large state has pages of 2 MiB and begins with one
- * (os_alloc_zeroed); a small one has pages of 4 KiB. */
+/* Returns the number of bytes of the state in pages of memory that contain a label other than 0;
+ * the other pages are assumed to take no memory. A state of at least 4 MiB has pages of 2 MiB and
+ * begins at the beginning of a page (os_alloc_zeroed); a smaller state has pages of 4 KiB. */
 static uint64_t written_bytes(const vol_worker *w, const vol_state *state)
 {
     enum { WORD = sizeof(int32_t), HEAD = offsetof(vol_state, nodes) / WORD };
@@ -82,7 +85,8 @@ static uint64_t written_bytes(const vol_worker *w, const vol_state *state)
     return tc_smaller(pages * page, words) * WORD;
 }
 
-/* Called by an_use_worker: does the phases that the contents depend on, and counts the contents. */
+/* Called by an_use_worker: processes the phases up to VOL_SIZES, and sets *contents to the numbers
+ * that were found. */
 static tc_status count_contents(void *worker, void *state_data, void *contents, tc_err *err)
 {
     const vol_worker *const w = worker;

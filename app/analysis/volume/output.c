@@ -17,15 +17,16 @@
 typedef struct measure {
     const int32_t *plane; /* [rows][nx]: labels */
     uint32_t nx, ny;
-    size_t rows, n;   /* number of rows of the stack, and of cells */
+    size_t rows, n;   /* number of rows of the stack, and number of cells */
     vol_cell *tables; /* [threads][n] */
 } measure;
 
-/* Adds a run of equal labels, [a, x) in a row, to its cell. Returns x. */
+/* Adds a run of equal labels, voxels [a, x) of a row, to its cell. Returns x, where the next run
+ * begins. */
 static uint32_t add_run(const measure *m, unsigned thread, size_t row, uint32_t a, uint32_t x)
 {
     const int32_t label = m->plane[row * m->nx + a];
-    const uint32_t position[2] = { (uint32_t)(row / m->ny), (uint32_t)(row % m->ny) };
+    const uint32_t position[2] = { (uint32_t)(row / m->ny), (uint32_t)(row % m->ny) }; /* z, y */
     const uint64_t length = x - a;
     vol_cell *c;
 
@@ -33,7 +34,7 @@ static uint32_t add_run(const measure *m, unsigned thread, size_t row, uint32_t 
         return x;
     c = &m->tables[thread * m->n + (size_t)label - 1];
     c->voxels += length;
-    c->sum[2] += length * ((uint64_t)a + x - 1) / 2;
+    c->sum[2] += length * ((uint64_t)a + x - 1) / 2; /* a + (a + 1) + ... + (x - 1) */
     c->lo[2] = a < c->lo[2] ? a : c->lo[2];
     c->hi[2] = x > c->hi[2] ? x : c->hi[2];
     for (int i = 0; i < 2; i++) {
@@ -106,7 +107,7 @@ static tc_status measure_cells(const an_work *work, const vol_state *state, vol_
     const wu_item *const item = work->item;
     const size_t rows = (size_t)item->ny * item->nz, n = (size_t)state->cells;
     /* Each thread gets a table, unless all tables together would exceed a byte a voxel. */
-    const unsigned threads =
+    const unsigned threads = /* if only one table fits, one thread measures all cells */
         work->threads * n * sizeof(vol_cell) > rows * item->nx ? 1 : work->threads;
     /* The state's nodes[0] stands for the outside; a voxel has the node with its index plus 1. */
     measure m = { .plane = state->nodes + 1, .nx = item->nx, .ny = item->ny, .rows = rows, .n = n };
@@ -176,7 +177,8 @@ tc_status vol_check_state(const an_work *work, const void *state_data, tc_err *e
     const uint64_t chunks_done = state->head.chunks_done;
     /* Between the start and the end, a state is only saved at the end of the filter. */
     const uint64_t after_filter = (uint64_t)VOL_RESUME * bands;
-    /* Otsu's threshold is at least 1, also if all grey values are equal. */
+    /* Without otsu the state's threshold is 0. Otsu's threshold is at least 1, even if all grey
+     * values are equal. */
     const bool valid = p->otsu ? state->threshold >= 1 && state->threshold < (uint32_t)1
                                                                                  << work->item->bits
                                : state->threshold == 0;
@@ -191,8 +193,9 @@ tc_status vol_check_state(const an_work *work, const void *state_data, tc_err *e
         return state->in_progress != 0 ? TC_OK : check_nodes(work, state, 0, 0, NULL, err);
     if (!vol_has_blur(p) || chunks_done != after_filter)
         return refuse_state(err);
-    /* A height is VOL_TOP minus a grey value with VOL_GREY_BITS fractional bits. It is never 0,
-     * which would mean a voxel that belongs to no hill. */
+    /* A height is VOL_TOP minus a grey value with VOL_GREY_BITS fractional bits, so the lowest
+     * height is that of the greatest grey value. It is above 0, which would mean a voxel that
+     * belongs to no hill. */
     return !p->watershed
                ? check_nodes(work, state, 0, 1, NULL, err)
                : check_nodes(work, state,
@@ -303,7 +306,8 @@ tc_status vol_declare_arrays(const void *params, const wu_item *item, wu_output 
         { "labels_{item}", WU_I32, WU_LABELS, "cells", .title = "cells" },
     };
     const vol_params *const p = params;
-    const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels; /* without the last, labels */
+    /* The last array, the labels, is declared only if the parameters ask for labels. */
+    const size_t n = sizeof arrays / sizeof arrays[0] - !p->labels;
     /* `threshold` is declared only with otsu: the first call below ends before or after it. */
     const size_t n_before = 9; /* number of arrays before `threshold` */
     tc_status status = wu_output_declare(out, arrays, n_before + p->otsu, item, err);
@@ -375,8 +379,8 @@ bool vol_note_result(const void *params, const wu_item *item, const wu_output *o
     const bool has_other_voxels = vol_read_integer(out, "external_voxels") != 0 ||
                                   vol_read_integer(out, "left_out_voxels") != 0;
     const int threshold = p->otsu ? (int)vol_read_integer(out, "threshold") : (int)p->membrane;
-    /* Whether walls seem to have gaps, so that what they should enclose is connected with the
-     * outside, and specks of noise are counted as cells. */
+    /* Whether walls seem to have gaps: most cells are specks of noise, and the outside has more
+     * than ten times as many voxels as all cells, as the true cells are connected with it. */
     const bool leaks =
         !p->watershed && an_mostly_below(out, "cell_voxels", SPECK, 1) &&
         vol_read_integer(out, "external_voxels") / 10 > vol_read_integer(out, "inside_voxels");

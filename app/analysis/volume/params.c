@@ -1,4 +1,4 @@
-/* volume: the table of its parameters, and checks of parameters that depend on each other. */
+/* volume: the table of its parameters, and the checks that involve several parameters. */
 #include "app/analysis/volume/volume.h"
 
 #define FIELD(field) AN_FIELD(vol_params, field)

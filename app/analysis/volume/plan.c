@@ -1,4 +1,5 @@
-/* volume: checks an item, plans its work, and has the analysis' table of functions. */
+/* volume: checks an item, plans its work (chunks, memory, costs), and has the self-tests and the
+ * analysis' table of functions. */
 #include "app/analysis/volume/cpu.h"
 
 #include "app/analysis/common/phases.h"
@@ -27,11 +28,11 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
     return TC_OK;
 }
 
-/* Sets costs[phase], in operations a voxel, of the phases of a watershed. Without a filter
- * (`rough`) they take longer, as each peak of the noise is a hill. */
+/* Sets costs[phase], in operations a voxel, of the phases of a watershed. The phases take longer
+ * without a filter (`rough`), as each peak of the noise is then a hill. */
 static void watershed_costs(const vol_params *p, double *costs)
 {
-    const double neighbours = p->is_3d ? 1 : 0.5;
+    const double neighbours = p->is_3d ? 1 : 0.5; /* relative cost of visiting all neighbours */
     const bool rough = !(p->smooth > 0);
 
     costs[VOL_ASCEND] = (p->corners ? 115 : rough ? 80 : 50) * neighbours;

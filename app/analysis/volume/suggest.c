@@ -1,9 +1,9 @@
 /*
  * volume: suggests parameters. The method is a watershed, since real walls are dim and have gaps,
- * which let the outside in. h is a tenth of the contrast between walls and cells, which is the
- * difference between the 90% and the 25% quantiles of the grey values. `smooth` depends on the
- * noise, which is estimated from the output of a filter that removes smooth structures (J.
- * Immerkaer, Fast noise variance estimation, 1996).
+ * through which method threshold would connect cells with the outside. The contrast between walls
+ * and cells is taken to be the difference between the 90% and the 25% quantiles of the grey values;
+ * h is a tenth of it. `smooth` depends on the noise, which is estimated from the output of a filter
+ * that removes smooth structures (J. Immerkaer, Fast noise variance estimation, 1996).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +24,9 @@ static const double noisy = 0.15;
 static const double smooth_quiet = 1.5, smooth_noisy = 2;
 
 /* Estimates the standard deviation of Gaussian noise, in grey values, from the mean absolute output
- * of the filter over the first slice. */
+ * of the filter over the first slice. If each pixel has noise of standard deviation s, the filter's
+ * output has 6 s, 6 being the root of the sum of its squared weights; the mean of its absolute
+ * value is sqrt(2 / pi) times as large. */
 static double noise_of(const wu_pixels *p)
 {
     double sum = 0;

@@ -1,17 +1,18 @@
 /*
  * volume: finds and measures the cells that membranes enclose in a stack. With method threshold,
- * cells are the connected components of the voxels that are no membrane and are not connected with
- * the outside, which surrounds the stack.
+ * voxels that are not membrane form connected components. Those that touch the outside, which
+ * surrounds the stack, belong to the outside; the others are the cells.
  *
  * The components are found by a union-find whose nodes are part of the state: node 0 is the
  * outside, node 1 + i is voxel i in raster order. While components are joined, the node of the
- * first voxel of a run (adjacent non-membrane voxels along x) holds ~parent; a run at the border
- * belongs to node 0. In the end every voxel's node holds the label of its cell, or 0. So the nodes
+ * first voxel of a run (adjacent non-membrane voxels along x) holds ~parent, the complement of its
+ * parent's index, so that links are negative. A run at the border belongs to node 0. In the end
+ * every voxel's node holds the label of its cell, or 0. So the nodes
  * are the only plane (array with an element for each voxel) besides the pixels: pixels and nodes
  * together take 5 or 6 bytes a voxel.
  *
- * With method watershed, each voxel has a height, which is the greater the darker the voxel is, and
- * cells are the hills of these heights (app/analysis/common/watershed.h). The watershed needs a
+ * With method watershed, each voxel has a height: the darker the voxel, the greater its height.
+ * Cells are the hills of these heights (app/analysis/common/watershed.h). The watershed needs a
  * second plane, of 4 bytes a voxel: the direction uphill from each voxel (ws_map.up).
  *
  * An interrupted item continues either from the start or from the end of the filter, when the nodes
@@ -28,8 +29,8 @@
 #include "app/analysis/volume/layout.h"
 
 enum {
-    VOL_MEMBRANE_VALUE = 255, /* the value of membrane before a repair blurs it, in the unit of the
-                        repair's threshold */
+    VOL_MEMBRANE_VALUE = 255, /* the value of membrane, before a repair blurs it, on the scale of
+                                 the repair's threshold; other voxels have 0 */
     VOL_MAX_SIGMA = 8,        /* the largest sigma of a repair, in voxels */
     VOL_MAX_WALL = 8 /* thickness, in voxels, of the thickest wall that vol_repair_gaps describes */
 };
@@ -49,7 +50,7 @@ typedef struct vol_params {
     bool fill; /* watershed: membrane belongs to the cells, too */
     bool repair;       /* gaps in the membrane are closed, by blurring the membrane */
     double sigma;      /* repair: sigma of this blur, in voxels */
-    int64_t threshold; /* repair: 1..VOL_MEMBRANE_VALUE; voxels whose blurred value is not lower
+    int64_t threshold; /* repair: 1..VOL_MEMBRANE_VALUE; voxels whose blurred value is at least this
                           become membrane */
     int64_t min_voxels, max_voxels; /* cells with fewer or more voxels are left out of the result */
     bool exclude_border;            /* cells that touch the border are left out of the result */
@@ -65,15 +66,15 @@ typedef enum vol_phase {
     VOL_BLUR_Z,    /* filters along z */
     /* Parts of the watershed, as in ws_part: */
     VOL_ASCEND,       /* finds each voxel's highest neighbour */
-    VOL_EDGES,        /* finds the ways out of plateaus */
+    VOL_EDGES,        /* finds the ways uphill out of plateaus */
     VOL_FLAT,         /* makes nodes of the voxels of plateaus that are maxima */
     VOL_FLAT_JOIN,    /* joins the nodes of each of these plateaus */
     VOL_MAXIMA,       /* finds the regional maximum that each voxel leads to */
     VOL_SADDLES,      /* finds the highest saddle between any two adjacent maxima; then joins
                          maxima */
     VOL_CLEAR,        /* clears the plane of the heights, which are no longer needed */
-    VOL_FIRST,        /* finds the first voxel of each cell */
-    VOL_COUNT_FIRST,  /* counts these first voxels in each band */
+    VOL_FIRST,        /* finds the first voxel, in raster order, of each cell */
+    VOL_COUNT_FIRST,  /* counts these first voxels in each band of rows */
     VOL_NUMBER_CELLS, /* numbers the cells */
     VOL_LABEL,        /* makes the labels of all voxels, in the plane of directions */
     VOL_COPY,         /* copies the labels to the state */
@@ -89,22 +90,24 @@ typedef enum vol_phase {
     VOL_PHASES
 } vol_phase;
 
-/* An interrupted item continues with the first phase, or with this one: the first after the filter.
- */
+/* An interrupted item continues either with the first phase or with VOL_RESUME, the first phase
+ * after the filter. */
 #define VOL_RESUME VOL_ASCEND
 
 typedef struct vol_state {
     an_state_head head;
     uint64_t cells;             /* number of components; in the end, without those left out */
-    uint64_t membrane, outside; /* numbers of voxels */
+    uint64_t membrane, outside; /* numbers of voxels of membrane and of the outside */
     uint64_t repair_added;      /* number of voxels that the repair made membrane */
-    uint64_t repair_bias;       /* how many of these would otherwise be inside (vol_repair_bias) */
+    uint64_t repair_bias;       /* how many of these would be in cells without the repair, as
+                                   estimated by vol_repair_bias */
     uint32_t in_progress;       /* 1: nodes have been written to, and the item is not finished */
     uint32_t threshold;         /* Otsu's threshold, once it is computed; 0 without otsu */
     int32_t nodes[];            /* [1 + nz*ny*nx] */
 } vol_state;
 
-/* The rows of a band, of about a million voxels. Rows are numbered through all slices. */
+/* The number of rows of a band, which has about a million voxels. Rows are numbered through all
+ * slices. */
 static inline size_t vol_band_rows(uint32_t nx)
 {
     return ((size_t)1 << 20) / nx + 1;
@@ -115,10 +118,11 @@ static inline size_t vol_band_rows(uint32_t nx)
 enum {
     VOL_BLUR_ROWS = 64,    /* rows of a slice that a part of VOL_BLUR filters */
     VOL_BLUR_CHUNK = 1024, /* voxels along x that a part of VOL_BLUR_Z filters */
-    VOL_MANY_SLICES = 4096 /* in stacks of more slices, such a part filters fewer voxels along x */
+    VOL_MANY_SLICES = 4096 /* in stacks of more slices, a part of VOL_BLUR_Z filters fewer voxels
+                              along x */
 };
 
-/* What the filter is applied to, and which values the plane then has. */
+/* What the filter is applied to, and which values vol_blur.plane has afterwards. */
 typedef enum vol_blur_kind {
     VOL_REPAIR, /* filters the membrane; then 0: voxel is or becomes membrane, 1: other voxel */
     VOL_SMOOTH, /* filters the grey values; then 0: membrane, 1: other voxel */
@@ -151,9 +155,10 @@ size_t vol_blur_scratch(const vol_blur *r);
 /* Does a part of phase VOL_BLUR or VOL_BLUR_Z. Returns the number of voxels that a repair made
  * membrane. */
 uint64_t vol_blur_part(const vol_blur *r, vol_phase phase, size_t part, uint32_t *scratch);
-/* The number of voxels in rows [row0, row1) that the repair took from the inside: those that it
- * made membrane and to which a cell is nearest (docs/dev/analyses/volume.md). The plane must hold
- * labels, 0 for membrane and -1 for the outside. */
+/* Returns the number of voxels in rows [row0, row1) that the repair took from the inside: voxels
+ * that it made membrane, and whose nearest non-membrane voxels belong to cells
+ * (docs/dev/analyses/volume.md). The plane must hold labels, 0 for membrane and -1 for the outside.
+ */
 uint64_t vol_repair_bias(const vol_blur *r, size_t row0, size_t row1);
 /* Computes gaps[w - 1], the width in voxels of the widest slit that the repair closes in a flat
  * wall w voxels thick, for w = 1 to VOL_MAX_WALL. */
@@ -166,8 +171,8 @@ typedef struct vol_stack {
     uint32_t nx, ny, nz;
     size_t stride; /* 64-bit words of a row: lab_stride(nx) */
     bool is_3d;    /* as in vol_params */
-    /* Makes the words of a row, with a one for each voxel that is no membrane: voxel x is
-     * bit x % 64 of word x / 64. source: the member below. */
+    /* Sets the words of a row: the bit of voxel x, bit x % 64 of word x / 64, is 1 if the voxel is
+     * not membrane. source: the member below. */
     void (*row)(const void *source, size_t row, uint64_t *words);
     const void *source;
     int32_t *nodes;  /* vol_state.nodes */
@@ -178,12 +183,12 @@ typedef struct vol_stack {
 size_t vol_label_scratch(const vol_stack *s);
 /* Makes a node of each run of rows [row0, row1), and joins the runs within these rows. */
 void vol_label_band(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch);
-/* Joins the runs of rows [row0, row1) with those of the rows before row0. Several threads may do so
- * at the same time. */
+/* Joins the runs of rows [row0, row1) with the adjacent runs of the rows before row0. Several
+ * threads may do so at the same time. */
 void vol_label_seam(const vol_stack *s, size_t row0, size_t row1, uint64_t *scratch);
-/* Finds the runs of a row. Writes to edges, and returns, what lab_find_runs does. */
+/* Finds the runs of a row. Sets `edges` and returns a number as lab_find_runs does. */
 size_t vol_runs(const vol_stack *s, size_t row, uint32_t *edges);
-/* Whether all runs of a row are at the border (vol_is_border_row). */
+/* Whether a row is at the border (vol_is_border_row), so that all its runs belong to node 0. */
 bool vol_border_row(const vol_stack *s, size_t row);
 /* The node of the run [a, b) of a row. border: vol_border_row of the row. */
 static inline int32_t vol_node(const vol_stack *s, size_t row, bool border, uint32_t a, uint32_t b)
@@ -248,10 +253,11 @@ vol_phase vol_host_phase(const void *worker);
  * TC_OK if phase `until` comes next or all phases are done; TC_MORE if it must be called again. */
 tc_status vol_host_step(void *worker, vol_state *state, vol_phase until, uint64_t *chunks_done,
                         tc_err *err);
-/* The lowest grey value of membrane. If it is Otsu's threshold, it is valid after VOL_HISTOGRAM. */
+/* Returns the lowest grey value of membrane. With otsu it is valid only after VOL_HISTOGRAM. */
 uint32_t vol_host_threshold(const void *worker);
-/* Makes the mask for the kernels, in words of 32 bits, of `count` rows from `row` on: a one for
- * each voxel whose node is not 0, which after the filter means no membrane. */
+/* Makes the kernels' mask of `count` rows from `row` on. A row is a series of 32-bit words, which
+ * have a 1 for each voxel whose node is not 0; after the filter these are the non-membrane
+ * voxels. */
 void vol_host_mask(const vol_state *state, size_t nx, size_t row, size_t count, uint32_t *words);
 /* The parameter h of a watershed, in units of 2^-VOL_GREY_BITS grey values. */
 uint32_t vol_least_rise(const vol_params *p);
@@ -261,12 +267,12 @@ ws_map vol_map_of(const vol_params *p, const wu_item *item);
  * the directions that a device has found. */
 int32_t *vol_host_directions(void *worker);
 /* Makes the worker continue with phase `next`, after a device has done the phases before it. What
- * the state and the worker must have then depends on `next`:
+ * the state and the worker must contain on entry depends on `next`:
  *   VOL_EDGES (watershed): the state has the heights, vol_host_directions what WS_ASCEND makes;
  *   VOL_SADDLES (watershed): the state has the heights, vol_host_directions what WS_MAXIMA makes;
- *   VOL_BANDS: nothing; the device could not do it, and the host begins again;
- *   VOL_SEAMS: a node is ~root, the root being within the same slab, or 0 for membrane; a slab has
- *     slab_rows rows (which is 0 for other phases);
+ *   VOL_BANDS: nothing; the device's tables were too small, so the worker finds the components;
+ *   VOL_SEAMS: a node is 0 for membrane, otherwise ~root, where the root is within the same slab
+ *     of slab_rows rows (for other phases slab_rows is 0);
  *   VOL_BIAS: the state has labels: 0 for membrane, and for the outside 0 or, after a repair, -1;
  *   VOL_SIZES (watershed): the state has labels. */
 tc_status vol_host_resume(void *worker, vol_state *state, vol_phase next, size_t slab_rows,

@@ -26,12 +26,14 @@ ws_map vol_map_of(const vol_params *p, const wu_item *item)
                      .rule = p };
 }
 
-/* The part of the watershed that is the current phase. */
+/* Returns the part of the watershed (ws_part) that corresponds to the current phase; both enums
+ * have these parts in the same order. */
 static ws_part part_of(const vol_worker *w)
 {
     return (ws_part)(w->phase - VOL_ASCEND + WS_ASCEND);
 }
 
+/* A phase from VOL_ASCEND to VOL_SADDLES, for a band. */
 static void uphill_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -49,14 +51,16 @@ static tc_status end_uphill(vol_worker *w, vol_state *state, tc_err *err)
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* Returns the plane of all voxels' nodes. Until VOL_CLEAR it holds heights. From VOL_FIRST on, the
- * element of each cell's maximum is the index of the cell's first voxel, and from VOL_NUMBER_CELLS
- * on ~label. */
+/* Returns the plane of all voxels' nodes. Until VOL_CLEAR it holds heights. In VOL_FIRST the
+ * element of each cell's maximum becomes the index of the cell's first voxel; in VOL_NUMBER_CELLS
+ * it becomes ~label. */
 static int32_t *plane_of(const vol_worker *w)
 {
     return w->stack.nodes + 1;
 }
 
+/* Replaces the band's heights by INT32_MAX, which is greater than any voxel's index, as
+ * ws_find_first_pixels keeps the least index. */
 static void clear_band(vol_worker *w, size_t band, vol_scratch *s)
 {
     const vol_range r = vol_band(w, band);
@@ -66,8 +70,8 @@ static void clear_band(vol_worker *w, size_t band, vol_scratch *s)
         plane_of(w)[i] = INT32_MAX;
 }
 
-/* Whether voxel i belongs to a cell and not to the membrane. user: the worker, as
- * ws_find_first_pixels passes it. */
+/* Whether voxel i belongs to a cell and not to the membrane. Is passed to ws_find_first_pixels.
+ * user: the worker. */
 static bool is_of_cell(const void *user, size_t i)
 {
     const vol_worker *const w = user;
