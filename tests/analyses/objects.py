@@ -152,7 +152,7 @@ def forgeries():
            "object_label: labels must rise")
     yield column("object_area", big, 0, "object_area: does not go with object_bbox")
     yield column("object_area", big, 44 * 40 + 1, "object_area: does not go with object_bbox")
-    yield column("object_area", big, lambda v: v + 1, "object_centroid: not a centre|object_extent")
+    yield column("object_area", big, lambda v: v + 1, "object_centroid: cannot be|object_extent")
     yield column("object_bbox", (big, 0), -1, "object_bbox: not a box")
     yield column("object_bbox", (big, 2), 41, "object_bbox: not a box")
     yield column("object_bbox", (big, 3), 0, "object_bbox: not a box")
@@ -160,13 +160,14 @@ def forgeries():
     yield column("object_bbox", (big, 2), (1 << 63) - 1, "object_bbox: not a box")
     yield column("object_euler_number", big, (1 << 63) - 1, "object_euler_number: does not go")
     yield column("object_euler_number", big, -1 << 63, "object_euler_number: does not go")
-    yield column("object_centroid", (big, 0), 39.75, "object_centroid: not a centre")
-    yield column("object_centroid", (big, 1), nan, "object_centroid: not a centre")
+    yield column("object_centroid", (big, 0), 39.75, "object_centroid: cannot be")
+    yield column("object_centroid", (big, 1), nan, "object_centroid: cannot be")
     yield column("object_centroid", (big, 1), lambda v: np.nextafter(v, 0),
-                 "object_centroid: not a centre")
+                 "object_centroid: cannot be")
     yield column("object_border", big, lambda v: not v,
                  "object_border: does not go with object_bbox")
-    yield column("object_extent", big, lambda v: np.nextafter(v, 0), "object_extent: not the share")
+    yield column("object_extent", big, lambda v: np.nextafter(v, 0),
+                 "object_extent: is not the share")
     yield column("object_perimeter", big, -1.0, "object_perimeter: impossible")
     yield column("object_perimeter", big, nan, "object_perimeter: impossible")
     yield column("object_perimeter", big, 1e4, "object_perimeter: impossible")
@@ -175,7 +176,7 @@ def forgeries():
     yield column("object_perimeter", big, lambda v: v + 1, "object_form_factor: does not go")
     yield column("object_form_factor", big, lambda v: 2 * v, "object_form_factor: does not go")
     yield column("object_equivalent_diameter_area", big, lambda v: v + 1,
-                 "object_equivalent_diameter_area: not of")
+                 "object_equivalent_diameter_area: does not")
     yield column("object_axis_major_length", big, 1e3,
                  "object_axis_major_length, object_axis_minor_length: impossible")
     yield column("object_axis_minor_length", big, 1e3,
@@ -189,10 +190,10 @@ def forgeries():
     yield column("object_orientation", big, 1.6, "object_orientation: not from")
     yield column("object_orientation", big, nan, "object_orientation: not from")
     yield column("object_orientation", big, lambda v: v / 2, None)
-    yield column("object_area_convex", big, 1, "object_area_convex: not from object_area")
-    yield column("object_area_convex", big, 1 << 20, "object_area_convex: not from object_area")
+    yield column("object_area_convex", big, 1, "object_area_convex: is less than")
+    yield column("object_area_convex", big, 1 << 20, "object_area_convex: is less than")
     yield column("object_solidity", big, lambda v: np.nextafter(v, 0),
-                 "object_solidity: not object_area by")
+                 "object_solidity: is not object_area")
     yield column("object_holes", big, -1, "object_holes: more than")
     yield column("object_holes", big, 5000, "object_holes: more than")
     yield column("object_euler_number", big, 5000, "object_euler_number: does not go")
@@ -261,7 +262,7 @@ def forgeries():
                  "object_glcm: autocorrelation is less")
     yield column("object_glcm", (big, position("cluster_shade")), lambda v: v + 1, None)
     yield column("object_voxels", 2, 1, "object_voxels: does not go", "deep")
-    yield column("object_volume_um3", 2, lambda v: v * 2, "object_volume_um3: not object_voxels",
+    yield column("object_volume_um3", 2, lambda v: v * 2, "object_volume_um3: is not object_voxels",
                  "deep")
     yield column("object_bbox", (2, 3), 99, "object_bbox: not a box", "deep")
     yield column("object_axis_length", (2, 0), 0.0, "object_axis_length: impossible", "deep")
@@ -275,7 +276,7 @@ def forgeries():
     yield column("object_sphericity", 2, lambda v: np.nextafter(v, 0),
                  "object_sphericity: does not go", "deep")
     yield column("object_euler_number", 2, 1 << 30, "object_euler_number: impossible", "deep")
-    yield column("object_intensity_std", 0, 1.0, "object_intensity_std: there is one grey value",
+    yield column("object_intensity_std", 0, 1.0, "object_intensity_std: all pixels have",
                  "sixteen")
     yield column("object_border", 0, True, "object_border: does not go", "merged")
     yield ("an object too few", "flat", lambda a: a["objects"].__setitem__(1, a["objects"][1] - 1),

@@ -1,5 +1,6 @@
-/* objects: checks, without the pixels, whether the arrays of a result are possible. Functions named
- * ..._fault return a message about what is impossible in a row of the table, or NULL. */
+/* objects: checks whether the arrays of a result are consistent with each other, with the
+ * parameters and with the size of the item, without reading the pixels. Functions named ..._fault
+ * return a message about what is wrong in a row of the table of objects, or NULL. */
 #include <assert.h>
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 /* Relative tolerance for comparisons: more than the rounding errors of sums and roots. */
 #define SLACK 1e-9
 
-/* At least the number of columns that are read for one row. */
+/* The size of a column_cache: no row needs more reads of columns. */
 enum { MOST_READS = 64 };
 
 /* A cache of the addresses of columns, in the order in which they are read. As the columns are read
@@ -29,10 +30,10 @@ typedef struct row {
     const wu_item *item;
     const wu_output *out;
     column_cache *column_cache; /* shared by all rows */
-    size_t i;
-    int dims;
-    bool has_shape;
-    int64_t area;    /* pixels or voxels; 0 without OBJ_SHAPE */
+    size_t i;                   /* index of the row */
+    int dims;                   /* 3 for stacks, 2 for pictures */
+    bool has_shape;             /* the result has the columns of OBJ_SHAPE */
+    int64_t area;               /* pixels or voxels; 0 without OBJ_SHAPE */
     int64_t size[3]; /* sides of the bounding box, z, y, x; without OBJ_SHAPE those of the item */
     int64_t lo[3];   /* first pixel of the box */
 } row;
@@ -69,11 +70,13 @@ static bool at_most(double a, double b)
     return a <= b + SLACK * (1 + fabs(a) + fabs(b));
 }
 
+/* Whether a = b, except for rounding. */
 static bool is_about(double a, double b)
 {
     return at_most(a, b) && at_most(b, a);
 }
 
+/* Whether lo <= v <= hi, except for rounding. */
 static bool is_within(double v, double lo, double hi)
 {
     return at_most(lo, v) && at_most(v, hi);
@@ -101,25 +104,28 @@ static const char *box_fault(row *r)
         pixels *= r->size[axis];
         border = border || box[k] == 0 || box[r->dims + k] == size[axis];
     }
+    /* A box of more than one pixel needs at least two pixels, at opposite corners. */
     if (r->area < (pixels > 1 ? 2 : 1) || r->area > pixels)
         return r->dims == 3 ? "object_voxels: does not go with object_bbox"
                             : "object_area: does not go with object_bbox";
     for (int k = 0; k < r->dims; k++)
         if (!(centroid[k] >= (double)box[k] && centroid[k] <= (double)box[r->dims + k] - 1) ||
             !an_is_quotient(centroid[k], r->area, &sum))
-            return "object_centroid: not a centre of so many pixels in object_bbox";
+            return "object_centroid: cannot be the centroid of this number of pixels in "
+                   "object_bbox";
     if ((((const uint8_t *)column_of(r, "object_border"))[r->i] != 0) != border)
         return "object_border: does not go with object_bbox";
     if (border && r->params->exclude_border)
         return "object_border: objects at the border are excluded";
     if (real_of(r, "object_extent") != (double)r->area / (double)pixels)
-        return "object_extent: not the share of object_bbox";
+        return "object_extent: is not the share of object_bbox that the object fills";
     return NULL;
 }
 
 /* Whether `trace`, the sum of the variances of the object's pixels along all axes, is possible.
- * Along each axis the variance is least if one pixel is at each end of the box and all others are
- * in the middle, and greatest if half of the pixels are at either end. */
+ * Along an axis on which the box has the length L between its outermost pixels, the variance is
+ * least, L^2 / (2 area), if one pixel is at each end and all others are in the middle; it is
+ * greatest, L^2 / 4, if half of the pixels are at each end. */
 static bool trace_fits(const row *r, double trace, const double spacing[3])
 {
     double least = 0, most = 0;
@@ -133,9 +139,9 @@ static bool trace_fits(const row *r, double trace, const double spacing[3])
     return is_within(trace, least, most);
 }
 
-/* Whether p is a possible perimeter of `area` pixels: a sum of terms 1, sqrt(2) and (1 + sqrt(2)) /
- * 2, at most one for each pixel. So 2p = ones + roots sqrt(2), where `ones` and `roots` are
- * integers whose difference is even. */
+/* Whether p is a possible perimeter of `area` pixels: the sum of at most one term for each pixel,
+ * which is 1, sqrt(2) or (1 + sqrt(2)) / 2. So 2p = ones + roots sqrt(2), where `ones` and `roots`
+ * are integers whose difference is even. */
 static bool is_perimeter(double p, int64_t area)
 {
     if (!(p >= 0) || p > sqrt(2) * (double)area + 1e-6)
@@ -160,6 +166,7 @@ static const char *ellipse_fault(const row *r)
                  eccentricity = real_of(r, "object_eccentricity"),
                  orientation = real_of(r, "object_orientation");
 
+    /* An axis of the ellipse is 4 times the root of the variance along it. */
     if (!(minor >= 0) || !(major >= minor) ||
         !trace_fits(r, (major * major + minor * minor) / 16, pixel))
         return "object_axis_major_length, object_axis_minor_length: impossible for an object in "
@@ -182,13 +189,17 @@ static const char *hull_fault(const row *r)
                  longest = (double)(r->size[1] > r->size[2] ? r->size[1] : r->size[2]);
 
     if (convex < r->area || convex > pixels)
-        return "object_area_convex: not from object_area to that of object_bbox";
+        return "object_area_convex: is less than object_area or greater than the area of "
+               "object_bbox";
     if (real_of(r, "object_solidity") != (double)r->area / (double)convex)
-        return "object_solidity: not object_area by object_area_convex";
+        return "object_solidity: is not object_area / object_area_convex";
     if (holes < 0 || holes > convex - r->area)
         return "object_holes: more than the hull has room for";
+    /* euler + holes is the number of pieces, from 1 to the number of pixels. */
     if (euler < 1 - holes || euler > r->area - holes)
         return "object_euler_number: does not go with object_holes";
+    /* feret is the distance of two points with integer coordinates in half pixels, so 4 feret^2 is
+     * an integer. */
     if (!(feret >= longest &&
           at_most(feret, sqrt((double)(r->size[1] * r->size[1] + r->size[2] * r->size[2])))) ||
         sqrt(floor(square + 0.5)) / 2 != feret)
@@ -207,7 +218,7 @@ static const char *picture_shape_fault(const row *r)
     if (perimeter > 0 ? form != 4 * TC_PI * area / (perimeter * perimeter) : !isnan(form))
         return "object_form_factor: does not go with area and perimeter";
     if (real_of(r, "object_equivalent_diameter_area") != sqrt(4 * area / TC_PI))
-        return "object_equivalent_diameter_area: not of object_area";
+        return "object_equivalent_diameter_area: does not follow from object_area";
     fault = ellipse_fault(r);
     return fault == NULL ? hull_fault(r) : fault;
 }
@@ -231,16 +242,21 @@ static const char *stack_shape_fault(const row *r, double most)
     const int64_t euler = integer_of(r, "object_euler_number");
 
     if (volume != (double)r->area * (s[0] * s[1] * s[2]))
-        return "object_volume_um3: not object_voxels in micrometres";
+        return "object_volume_um3: is not object_voxels times the volume of a voxel";
+    /* An axis of the ellipsoid is the root of 20 times the variance along it. */
     if (!(axes[2] >= 0) || !(axes[1] >= axes[2]) || !(axes[0] >= axes[1]) ||
         !trace_fits(r, (axes[0] * axes[0] + axes[1] * axes[1] + axes[2] * axes[2]) / 20, s))
         return "object_axis_length: impossible for an object in object_bbox";
+    /* Each voxel lies in 8 windows of 2 x 2 x 2 voxels, in each of which the surface has at most
+     * the area `most` and encloses at most the volume of a voxel. */
     if (!(surface > 0) || !at_most(surface, 8 * (double)r->area * most))
         return "object_surface: impossible for this number of voxels";
     if (!(enclosed > 0) || !at_most(enclosed, 8 * volume))
         return "object_mesh_volume: impossible for this number of voxels";
     if (real_of(r, "object_sphericity") != tc_cbrt(36 * TC_PI * enclosed * enclosed) / surface)
         return "object_sphericity: does not go with mesh_volume and surface";
+    /* The Euler number is vertices - edges + faces - voxels. A voxel has 12 edges, and there are
+     * more faces than voxels. */
     if (euler > r->size[0] * r->size[1] * r->size[2] || euler < -12 * r->area)
         return "object_euler_number: impossible for this number of voxels";
     return NULL;
@@ -257,17 +273,19 @@ static const char *percentiles_fault(const row *r, double lo, double hi)
 
     for (size_t k = 1; k < sizeof order / sizeof order[0]; k++) {
         if (!(order[k] >= order[k - 1]))
-            return "object_intensity_percentile: not in order from minimum by median to maximum";
+            return "object_intensity_percentile: not in order with minimum, median and maximum";
         if (fabs(order[k] * 100 - floor(order[k] * 100 + 0.5)) > 1e-6)
-            return "object_intensity_percentile: not between two grey values by hundredths";
+            return "object_intensity_percentile: not a multiple of 0.01 grey values";
     }
     return 2 * median == floor(2 * median)
                ? NULL
                : "object_intensity_median: neither a grey value nor halfway between two";
 }
 
-/* Checks the moments of the grey values by inequalities that hold for any n values from lo to hi.
- * n: the number of pixels, or 0 if it is not known. */
+/* Checks the moments of the grey values by inequalities that hold for any n values from lo to hi:
+ * (hi - lo)^2 / (2n) <= std^2 <= (hi - mean) (mean - lo), skewness^2 - 2 <= kurtosis <= n - 3 and
+ * |skewness| <= sqrt(n). kurtosis is the excess kurtosis, 0 for a normal distribution. n: the
+ * number of pixels, or 0 if it is not known. */
 static const char *moments_fault(const row *r, double lo, double hi, double n)
 {
     const double mean = real_of(r, "object_intensity_mean"),
@@ -279,8 +297,8 @@ static const char *moments_fault(const row *r, double lo, double hi, double n)
     if (lo == hi)
         return std == 0 && skewness == 0 && kurtosis == 0 && entropy == 0
                    ? NULL
-                   : "object_intensity_std: there is one grey value alone, and yet it, skewness, "
-                     "kurtosis or entropy is not 0";
+                   : "object_intensity_std: all pixels have the same grey value, but standard "
+                     "deviation, skewness, kurtosis or entropy is not 0";
     if (!(std > 0) || !at_most(std * std, (hi - mean) * (mean - lo)) ||
         (n > 0 && !at_most((hi - lo) * (hi - lo) / (2 * n), std * std)))
         return "object_intensity_std: impossible with this mean, minimum and maximum";
@@ -369,7 +387,8 @@ static void bounds_of(int feature, double levels, double *lo, double *hi)
     case COOC_SUM_ENTROPY: *hi = log2(2 * levels - 1); break;
     case COOC_ENTROPY: *hi = 2 * log2(levels); break;
     case COOC_DIFFERENCE_ENTROPY: *hi = log2(levels); break;
-    /* Third and fourth central moments of a sum that spans 2 (levels - 1). */
+    /* Third and fourth central moments of the sum of two levels, whose range is R = 2 span. They
+     * are at most R^3 sqrt(3) / 18 and R^4 / 12. */
     case COOC_CLUSTER_SHADE:
         *hi = 8 * span * span * span * sqrt(3) / 18;
         *lo = -*hi;
@@ -418,17 +437,19 @@ static const char *relations_fault(const double *f)
         !at_most(f[COOC_DIFFERENCE_AVERAGE] * f[COOC_DIFFERENCE_AVERAGE] +
                      f[COOC_DIFFERENCE_VARIANCE],
                  f[COOC_CONTRAST]))
-        return "object_glcm: contrast is less than difference_average and difference_variance say";
+        return "object_glcm: contrast is too small for difference_average and difference_variance";
+    /* With levels a and b: 4 a b = (a + b)^2 - (a - b)^2. */
     if (f[COOC_SUM_VARIANCE] + squared - f[COOC_CONTRAST] > 4 * f[COOC_AUTOCORRELATION] &&
         !at_most(f[COOC_SUM_VARIANCE] + squared - f[COOC_CONTRAST], 4 * f[COOC_AUTOCORRELATION]))
-        return "object_glcm: autocorrelation is less than the sums' moments say";
+        return "object_glcm: autocorrelation is less than sum_average, sum_variance and contrast "
+               "allow";
     if (f[COOC_JOINT_MAXIMUM] * f[COOC_JOINT_MAXIMUM] > f[COOC_ASM] &&
         !at_most(f[COOC_JOINT_MAXIMUM] * f[COOC_JOINT_MAXIMUM], f[COOC_ASM]))
         return "object_glcm: asm is less than the square of joint_maximum";
     return NULL;
 }
 
-/* found: [n_features]: the features of the object for this distance. */
+/* Checks the features of the object for one distance. found: [n_features]: the features. */
 static const char *distance_fault(const row *r, const double *found, int distance)
 {
     const obj_params *const p = r->params;
@@ -510,8 +531,8 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
                        (long long)*(const int64_t *)wu_output_data(out, "objects"),
                        (unsigned long long)n);
     if (n > item->n_objects || (n < item->n_objects && !p->exclude_border))
-        return tc_fail(err, TC_BAD_INPUT, "objects: %llu of the item's %u", (unsigned long long)n,
-                       (unsigned)item->n_objects);
+        return tc_fail(err, TC_BAD_INPUT, "objects: the table has %llu, but the item has %u",
+                       (unsigned long long)n, (unsigned)item->n_objects);
     for (size_t i = 0; i < n; i++) {
         row r = { .params = p,
                   .item = item,
@@ -534,7 +555,7 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
          * area, so that areas greater than the picture must be rejected early. */
         pixels += (uint64_t)r.area;
         if (pixels > (uint64_t)item->nx * item->ny * item->nz)
-            return tc_fail(err, TC_BAD_INPUT, "object_%s: more than the picture has",
+            return tc_fail(err, TC_BAD_INPUT, "object_%s: in total more than the picture has",
                            item->is_stack ? "voxels" : "area");
     }
     return TC_OK;

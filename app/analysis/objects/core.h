@@ -34,8 +34,8 @@ TC_INLINE tc_u8 obj_level(tc_u32 v, const obj_level_scale *s)
     return (tc_u8)((tc_u64)(v - s->lo) * s->levels * s->reciprocal >> 40);
 }
 
-/* The directions of pairs as dx, dy, dz: of the 26 directions in a stack, one of each two opposite
- * ones. The first four are the directions in a picture. */
+/* The directions of pairs as dx, dy, dz. A stack has 26 directions; of two opposite directions only
+ * one is listed. The first four are the directions in a picture. */
 #define OBJ_DIRECTIONS 13
 #ifdef __OPENCL_VERSION__
 __constant tc_i32
@@ -47,15 +47,15 @@ static const tc_i32
                                           { 0, 0, 1 },   { 1, 0, 1 },  { -1, 1, 1 }, { 0, 1, 1 },
                                           { 1, 1, 1 } };
 
-/* Indices of the 32-bit words in which a device returns the sums of a co-occurrence matrix. Of sums
- * that take several words, the low word comes first. */
+/* Indices of the 32-bit words in which a device returns the sums of a co-occurrence matrix. If a
+ * sum takes several words, the low word comes first. */
 enum {
     OBJ_WORD_PAIRS,       /* number of pairs */
     OBJ_WORD_MOST,        /* largest entry */
     OBJ_WORD_SQUARES,     /* sum of the squares of the entries; 2 words */
     OBJ_WORD_K_LOG_K = 4, /* sum of k log k over the entries k; 4 words */
-    OBJ_WORD_MARGINAL = 8 /* for L levels: numbers of pairs by the level of a pixel, [L]; then by
-                           the sum of both levels, [2 L]; then by their difference, [L] */
+    OBJ_WORD_MARGINAL = 8 /* for L levels: [L] numbers of pairs by the level of a pixel; then [2 L]
+                             by the sum of both levels; then [L] by the difference of both levels */
 };
 
 /* The index of the matrix's cell for a pair of levels a and b in either order: the row is the lower

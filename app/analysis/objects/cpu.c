@@ -13,10 +13,10 @@
 #include "app/base/pool.h"
 
 enum {
-    LARGE = 1 << 18,        /* an object with at least this many pixels is large */
+    LARGE = 1 << 18,        /* least number of pixels of a large object */
     STEP_OBJECTS = 1 << 16, /* greatest number of small objects that a step measures */
     PART_PIXELS = 1 << 16,  /* approximate number of pixels in a part of a large object */
-    PART_RUNS = 64          /* greatest number of runs in such a part */
+    PART_RUNS = 64          /* greatest number of runs in a part of a large object */
 };
 
 /* The memory of one thread. */
@@ -80,7 +80,7 @@ static const obj_run *runs_of(const cpu_worker *w, uint64_t object, size_t *n)
 
 /* --- an object's columns --------------------------------------------------------------------- */
 
-/* Writes the object's row, except for the texture, from the sums in s, which it clears. */
+/* Writes the object's row, except for the texture, from the sums in *s; then clears the sums. */
 static void write_measures(const cpu_worker *w, uint64_t object, scratch *s, obj_outline *outline)
 {
     obj_row *const row = row_at(w, object);
@@ -97,6 +97,8 @@ static void write_measures(const cpu_worker *w, uint64_t object, scratch *s, obj
     obj_sums_clear(&s->sums);
 }
 
+/* The displacement between the pixels of a pair. distance, direction: indices in
+ * obj_params.distances and in obj_directions. */
 static obj_step step_of(const cpu_worker *w, size_t distance, size_t direction)
 {
     const int d = w->params->distances[distance];
@@ -105,9 +107,9 @@ static obj_step step_of(const cpu_worker *w, size_t distance, size_t direction)
     return (obj_step){ d * s[0], d * s[1], d * s[2] };
 }
 
-/* Adds the features of the matrix in `pairs` to *texture, after all pairs of a direction have been
- * counted. With `merge`, pairs is the sum of the matrices of all directions, and its features are
- * added after the last direction only. */
+/* Called when all pairs of a direction are in the matrix `pairs`: adds the features of the matrix
+ * to *texture, and clears the matrix. With `merge` all directions are counted in the same matrix,
+ * whose features are added only after the last direction. */
 static void end_direction(const cpu_worker *w, size_t direction, obj_pairs *pairs,
                           obj_texture *texture)
 {
@@ -138,7 +140,7 @@ static void measure_object(void *user, unsigned thread, size_t part)
     write_measures(w, object, s, outline);
 }
 
-/* Computes all columns of a small object. */
+/* Computes all columns of the small object w->object + part. */
 static void do_small_object(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -208,7 +210,7 @@ static bool end_pass(cpu_worker *w)
     large_object *const g = &w->large;
     scratch *const first = &w->scratch[0];
 
-    if (g->pass == PAIRS) /* in case thread 0 had no part, so has not begun its matrix */
+    if (g->pass == PAIRS) /* thread 0 may have had no part, and so not have begun its matrix */
         obj_pairs_begin(&w->o, &first->pairs, w->index.area[w->object]);
     for (unsigned t = 1; t < w->work->threads; t++) {
         scratch *const s = &w->scratch[t];
@@ -275,6 +277,7 @@ static bool do_large_step(cpu_worker *w)
         return false;
     if (end_pass(w))
         w->chunk++;
+    /* An object that will not be in the table gets no texture. */
     if (w->chunk == 1 && !obj_is_kept(w->params, row_at(w, w->object)))
         w->chunk = obj_chunks(w->params);
     return w->chunk == obj_chunks(w->params);
@@ -363,9 +366,9 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return status;
 }
 
-/* Counts the objects before the next one that has at least `large` pixels, beginning with the
- * object w->object; counts at most `most` objects. Returns 0 if that object has been begun, or if
- * the objects have not been found yet. */
+/* Returns the number of successive objects, from w->object on, that have fewer than `large` pixels
+ * each; at most `most`. Returns 0 if w->object has been begun, or if the objects have not been
+ * found yet. */
 static uint64_t count_small(const cpu_worker *w, uint32_t large, uint64_t most)
 {
     uint64_t n = 0;
@@ -426,8 +429,8 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
 tc_status obj_host_set_objects(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
                                const uint32_t *start, const obj_run *runs, tc_err *err)
 {
-    /* The table of logarithms has this many numbers, as there are few objects. The few larger
-     * counts have their logarithms computed when they are needed. */
+    /* The size of the table of logarithms, which is small as there are few objects. Logarithms of
+     * larger counts are computed when they are needed. */
     enum { LOGS = 256 };
     cpu_worker *const w = worker;
     assert(!w->has_index && n <= UINT32_MAX);

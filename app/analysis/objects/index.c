@@ -1,9 +1,10 @@
 /*
- * objects: finds the objects of a label picture or stack, and the runs of each. A first pass over
- * the labels counts the runs and pixels of each label. A second pass puts the runs into an array,
- * sorted by label; if there are few runs, the first pass stores them, so that they need not be
- * found again. Several threads find the runs, each in a part of the rows; one thread then processes
- * these runs, in the order of the parts.
+ * objects: finds the objects of a label picture or stack, and the runs of each object (a run is a
+ * series of adjacent pixels with the same label in a row). A first pass over the labels counts the
+ * runs and pixels of each label. A second pass puts the runs into an array, sorted by label; if
+ * there are few runs, the first pass stores them, so that they need not be found again. Several
+ * threads find the runs, each in a part of the rows; one thread then processes these runs, in the
+ * order of the parts.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,8 @@ enum {
     PARTS = 1,             /* number of parts for each thread in a call of index_rows */
     PART_PIXELS = 1 << 16, /* greatest number of pixels in a part; a row never has more */
     LABELS = 1 << 21,      /* greatest number of labels that a call of start_objects processes */
-    LONG_RUN = 16          /* the first pass stores the runs if there is at most one run for this
-                              many pixels */
+    LONG_RUN = 16          /* the first pass stores the runs if the picture has on average at least
+                              this many pixels for each run */
 };
 /* A step ends after this time, in seconds. */
 static const double STEP_SECONDS = 0.05;
@@ -51,6 +52,7 @@ static uint32_t find_runs(const uint32_t *labels, uint32_t nx, uint64_t z, uint6
         }
         for (; nx - x >= 4 && (two[0] | two[1]) == 0; x += 4)
             memcpy(two, labels + x, sizeof two);
+        /* The last four labels were not all 0: goes back to them. */
         x -= (two[0] | two[1]) != 0 ? 4 : 0;
         while (x < nx && labels[x] == 0)
             x++;
@@ -89,8 +91,8 @@ static void index_part(void *user, unsigned thread, size_t part)
     ix->n_part_runs[part] = n;
 }
 
-/* Puts n runs into ix->runs. Must be called in raster order, since each object's runs are in this
- * order. */
+/* Puts n runs into ix->runs, each at the index ix->next[label], which it increases. Must be called
+ * in raster order, since each object's runs are in this order. */
 static void place_runs(obj_index *ix, const obj_run *runs, size_t n)
 {
     const wu_pixels *const px = ix->o->pixels;
@@ -118,6 +120,7 @@ static void count_runs(obj_index *ix, const obj_run *runs, size_t n)
         memcpy(ix->stored_runs + ix->n_runs - n, runs, n * sizeof *runs);
 }
 
+/* Allocates the memory of the index, and prepares the first pass. */
 static tc_status begin_index(obj_index *ix, obj_item *o, unsigned threads, tc_err *err)
 {
     const size_t labels = (size_t)o->pixels->largest_label + 1, parts = (size_t)PARTS * threads;
@@ -182,6 +185,7 @@ static tc_status start_objects(obj_index *ix, obj_item *o, unsigned threads, tc_
     return ix->runs == NULL ? tc_no_memory(err, "the objects") : TC_OK;
 }
 
+/* Frees the memory that only the making of the index needs. */
 static void free_scratch(obj_index *ix)
 {
     free(ix->next);

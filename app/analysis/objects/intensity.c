@@ -25,8 +25,8 @@ void obj_grey_free(obj_grey_sums *g)
     *g = (obj_grey_sums){ .fine = NULL };
 }
 
-/* Counts only the least and the greatest value of each run, which suffices if only the object's
- * least and greatest value will be used. */
+/* Counts only the least and the greatest value of each run. This suffices for the object's least
+ * and greatest value. */
 static void add_extremes(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
 {
     const wu_pixels *const px = o->pixels;
@@ -53,9 +53,9 @@ static void add_extremes(const obj_item *o, const obj_run *runs, size_t n, obj_g
     }
 }
 
-/* g->weighted[i] gets the sums of v z, v y and v x, from which the weighted centroid is computed.
- * The upper byte of 8-bit values is 0, so coarse[0] is increased once for a run and not for each
- * pixel. */
+/* With v the grey value of a pixel, the sums of v z, v y and v x in g->weighted are those from
+ * which the weighted centroid is computed. The upper byte of 8-bit values is 0, so coarse[0] is
+ * increased once for each run instead of each pixel. */
 void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g)
 {
     const wu_pixels *const px = o->pixels;
@@ -68,7 +68,7 @@ void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sum
         const uint32_t z = OBJ_RUN_Z(runs[i]), y = OBJ_RUN_Y(runs[i]), x0 = OBJ_RUN_X0(runs[i]);
         const uint32_t length = OBJ_RUN_X1(runs[i]) - x0 + 1;
         const size_t start = ((size_t)z * px->ny + y) * px->nx + x0;
-        uint64_t sum = 0, sum_by_x = 0;
+        uint64_t sum = 0, sum_by_x = 0; /* sums of v and of v (x - x0) */
 
         for (uint32_t x = 0; x < length; x++) {
             const uint32_t v = wu_grey_value(px, start + x);
@@ -149,8 +149,8 @@ static double percentile(const obj_grey_sums *g, uint64_t n, unsigned percent)
     return rest == 0 ? v : v + (double)(value_of_rank(g, below + 1) - v) * (double)rest / 100.0;
 }
 
-/* Sums over all pixels of an object. v is a pixel's grey value, and c a constant near the mean
- * (powers_of). */
+/* Sums over all pixels of an object. v is a pixel's grey value, and c an integer near the mean grey
+ * value, the argument of powers_of. */
 typedef struct grey_powers {
     int64_t first; /* sum of v - c */
     i128 power[3]; /* sums of (v - c) to the powers 2, 3, 4 */
@@ -162,7 +162,7 @@ static grey_powers powers_of(const obj_item *o, const obj_grey_sums *g, int64_t 
 {
     grey_powers p = { .first = 0 };
 
-    for (uint32_t upper = 0; upper < 256; upper++)
+    for (uint32_t upper = 0; upper < 256; upper++) /* the upper byte of v */
         for (uint32_t v = upper << 8; g->coarse[upper] != 0 && v < (upper + 1) << 8; v++) {
             const int64_t deviation = (int64_t)v - c, count = g->fine[v];
 

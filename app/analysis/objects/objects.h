@@ -5,8 +5,8 @@
  * Objects are measured one by one, from their runs (a run is a series of adjacent pixels with the
  * same label in a row), so that the time depends on the number of pixels, and hardly on the number
  * of objects. All sums over pixels are integers. The state consists of an an_state_head and, for
- * each object in the order of the labels, a row of 8-byte words, whose values finish copies to the
- * columns of the result's table.
+ * each object in the order of the labels, an obj_row: a row of 8-byte words. obj_finish copies the
+ * words to the columns of the result's table.
  */
 #ifndef AN_OBJECTS_H
 #define AN_OBJECTS_H
@@ -18,25 +18,25 @@
 
 /* Families of columns, as bits. */
 enum { OBJ_SHAPE = 1, OBJ_INTENSITY = 2, OBJ_TEXTURE = 4 };
-/* Which grey values are mapped to the levels of the texture. */
+/* Which range of grey values is mapped to the grey levels of the texture. */
 typedef enum obj_range {
     OBJ_RANGE_FIXED,  /* obj_params.range_ends */
-    OBJ_RANGE_OBJECT, /* from the least to the greatest of the object's pixels */
-    OBJ_RANGE_IMAGE,  /* from the least to the greatest of all pixels */
-    OBJ_RANGE_TYPE    /* all that the pixels' bits can hold */
+    OBJ_RANGE_OBJECT, /* from the least to the greatest value of the object's pixels */
+    OBJ_RANGE_IMAGE,  /* from the least to the greatest value of all pixels of the item */
+    OBJ_RANGE_TYPE    /* all values that a pixel of 8 or 16 bits can have */
 } obj_range;
 enum {
     OBJ_MAX_DISTANCE = 255, /* greatest distance between the pixels of a pair, in pixels */
     OBJ_MAX_DISTANCES = 16  /* greatest number of distances in a job */
 };
-/* The percentages of the columns of percentiles. */
+/* Which percentiles of the grey values are computed, in percent. */
 enum { OBJ_PERCENTILES = 6 };
 extern const unsigned obj_percentiles[OBJ_PERCENTILES];
 
 typedef struct obj_params {
     an_params_head head;
     uint32_t families; /* OBJ_SHAPE | ... */
-    int32_t levels;    /* grey levels of the texture */
+    int32_t levels;    /* number of grey levels of the texture */
     obj_range range;
     int32_t range_ends[2]; /* lo, hi of OBJ_RANGE_FIXED */
     size_t n_distances;
@@ -49,7 +49,7 @@ typedef struct obj_params {
     /* Set by obj_derive_params: */
     unsigned n_features;                          /* number of features that are wanted */
     const char *feature_names[COOC_FEATURES + 1]; /* names of the features, ended by NULL */
-    unsigned distance_numbers[OBJ_MAX_DISTANCES]; /* the distances, for wu_axis */
+    unsigned distance_numbers[OBJ_MAX_DISTANCES]; /* the distances as wu_axis.numbers needs them */
 } obj_params;
 
 extern const an_param obj_parameters[];
@@ -67,7 +67,7 @@ typedef struct obj_row {
 
 /* The number of words in a row. */
 size_t obj_words(const obj_params *p, const wu_item *item);
-/* The number of words in a row that precede those of the texture. */
+/* The index, in obj_row.words, of the first word of the texture. */
 size_t obj_texture_at(const obj_params *p, const wu_item *item);
 
 static inline size_t obj_row_bytes(const obj_params *p, const wu_item *item)
@@ -92,10 +92,10 @@ static inline bool obj_is_kept(const obj_params *p, const obj_row *row)
     return row->border == 0 || !p->exclude_border;
 }
 
-/* The number of chunks (units of work after which a checkpoint is possible) of an object: one
- * measures shape and intensity; with texture, one for each distance computes the texture. The first
- * chunk of the item, before those of the first object, finds the objects; a worker that continues
- * from a checkpoint finds them again. */
+/* The number of chunks (units of work after which a checkpoint is possible) of an object. The first
+ * chunk of an object measures shape and intensity. With texture there is another chunk for each
+ * distance, which computes the texture for this distance. Besides, the item's first chunk finds all
+ * objects; a worker that continues from a checkpoint finds them again. */
 static inline size_t obj_chunks(const obj_params *p)
 {
     return 1 + (p->families & OBJ_TEXTURE ? p->n_distances : 0);
@@ -117,8 +117,8 @@ static inline uint64_t *obj_put_int(uint64_t *word, int64_t value)
 
 /* --- the item -------------------------------------------------------------------------------- */
 
-/* A run: adjacent pixels of one object in row y of slice z, from x0 to x1, both included. As
- * numbers, runs are in raster order. */
+/* A run: adjacent pixels of one object in row y of slice z, from x0 to x1, both included. z is in
+ * the highest bits, so runs that are sorted as numbers are in raster order. */
 typedef uint64_t obj_run;
 #define OBJ_RUN(z, y, x0, x1) \
     ((uint64_t)(z) << 48 | (uint64_t)(y) << 32 | (uint64_t)(x0) << 16 | (x1))
@@ -128,12 +128,14 @@ typedef uint64_t obj_run;
 #define OBJ_RUN_X1(r) ((uint32_t)(r) & 0xffff)
 #define OBJ_RUN_LENGTH(r) ((size_t)OBJ_RUN_X1(r) - OBJ_RUN_X0(r) + 1)
 
-/* The parts of an object's surface and volume, by marching cubes, in a window of 2 x 2 x 2 voxels.
- * The index is a bit for each voxel that is in the object: bit x + 2y + 4z. */
+/* Tables of what a window of 2 x 2 x 2 voxels contributes to the surface and to the enclosed volume
+ * of an object, by marching cubes. In the index, bit x + 2y + 4z is set if this voxel of the window
+ * is in the object. Volumes are multiples of 1/48 voxel. A voxel lies in 8 windows, so it has 6/48
+ * in each: the volume of an object is its number of voxels plus the differences in `volume`. */
 typedef struct obj_mesh {
     double area[256];   /* surface, in square micrometres */
-    int8_t volume[256]; /* enclosed volume, in 48ths of a voxel, minus 6 for each voxel that is in
-                           the object */
+    int8_t volume[256]; /* in 48ths of a voxel: the enclosed volume, minus 6 for each voxel that is
+                           in the object */
 } obj_mesh;
 
 /* An item, and what its objects share. */
@@ -142,8 +144,8 @@ typedef struct obj_item { /* `o` in all files of objects */
     const wu_item *item;
     const wu_pixels *pixels;
     int dims;           /* 3 for stacks, also of one slice; 2 for pictures */
-    uint8_t *quantised; /* [nz][ny][nx]: grey levels of the pixels of objects that obj_box_fill does
-                           not accept; NULL without texture */
+    uint8_t *quantised; /* [nz][ny][nx]: grey levels of pixels of objects that are too large or too
+                           sparse for an obj_box; NULL without texture */
     size_t row_bytes, texture_at; /* obj_row_bytes, obj_texture_at */
     uint32_t lo, hi; /* least and greatest grey value of all pixels, for OBJ_RANGE_IMAGE; set when
                         the objects are found */
@@ -164,8 +166,8 @@ static inline const uint32_t *obj_labels(const wu_pixels *px, int64_t z, int64_t
 /* Integer sums over the pixels of an object. The sums of parts of an object can be merged. */
 typedef struct obj_sums {
     uint64_t area;              /* pixels */
-    uint64_t sum[3], square[3]; /* sums of z, y and x; sums of their squares */
-    uint64_t product[3];        /* sums of zy, zx and yx */
+    uint64_t sum[3], square[3]; /* sums of the pixels' z, y and x; sums of the squares of these */
+    uint64_t product[3];        /* sums of the products zy, zx and yx */
     uint32_t lo[3], hi[3];      /* bounding box: z, y, x; hi is exclusive */
     uint64_t windows[256]; /* numbers of windows of 2 x 2 pixels, in a stack 2 x 2 x 2. The index
                               says which of the window's pixels are in the object, by bits as in
@@ -221,13 +223,14 @@ uint64_t *obj_put_shape(const obj_item *o, const obj_sums *s, obj_outline *h, ui
 typedef struct obj_grey_sums {
     uint64_t weighted[3]; /* sums of value times z, times y, times x */
     uint32_t *fine;       /* [65536]: pixels of each value */
-    uint32_t *coarse;     /* [256]: pixels by the upper byte of the value: sums of 256 of `fine` */
+    uint32_t *coarse;     /* [256]: pixels by the upper byte of the value; each element is the sum
+                             of 256 elements of `fine` */
 } obj_grey_sums;
 
 tc_status obj_grey_init(obj_grey_sums *g, tc_err *err);
 void obj_grey_free(obj_grey_sums *g);
-/* Adds the pixels of n runs. Without OBJ_INTENSITY, only the least and greatest value of each run
- * are counted, which obj_grey_range needs. */
+/* Adds the pixels of n runs. Without OBJ_INTENSITY only obj_grey_range is needed, so of each run
+ * only one pixel with the least and one with the greatest value are counted. */
 void obj_grey_add(const obj_item *o, const obj_run *runs, size_t n, obj_grey_sums *g);
 /* Adds `other` to g, and clears `other`. */
 void obj_grey_merge(obj_grey_sums *g, obj_grey_sums *other);
@@ -243,7 +246,8 @@ void obj_grey_clear(obj_grey_sums *g);
 /* --- texture.c ------------------------------------------------------------------------------- */
 
 enum { OBJ_DIRECTIONS_2D = 4, OBJ_DIRECTIONS_3D = 13 };
-/* The displacement from the first to the second pixel of a pair; also the size of a box. */
+/* The displacement from the first to the second pixel of a pair, in pixels. (obj_box uses the type
+ * also for a size.) */
 typedef struct obj_step {
     int dx, dy, dz;
 } obj_step;
@@ -252,18 +256,20 @@ static inline size_t obj_n_directions(const obj_item *o)
     return o->dims == 3 ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D;
 }
 
-/* The number of bits of a level. */
+/* The number of bits that are needed to store a level. */
 static inline int obj_level_bits(const obj_params *p)
 {
     assert(p->levels >= 2);
     return 32 - __builtin_clz((unsigned)p->levels - 1);
 }
 
-/* The bytes of an object's co-occurrence matrix on a device. A matrix of up to OBJ_LOCAL_BYTES is
- * in local memory, a larger one in global memory. */
+/* On a device a co-occurrence matrix of up to this many bytes is in local memory, a larger one in
+ * global memory. */
 enum { OBJ_LOCAL_BYTES = 16384 };
+/* Returns the number of bytes of an object's co-occurrence matrix on a device. */
 static inline uint64_t obj_matrix_bytes(const obj_params *p)
 {
+    /* The number of levels is rounded up to a power of two; an entry has 4 bytes. */
     return (uint64_t)4 << 2 * obj_level_bits(p);
 }
 
@@ -294,35 +300,37 @@ enum {
     OBJ_BOX_BYTES = 1 << 18, /* greatest number of bytes of the array of an obj_box */
     OBJ_BOX_SHARE = 16       /* greatest number of elements of the array per pixel of the object */
 };
-/* A copy of the levels of one object in an array that is larger than the object: all other elements
- * have the level obj_params.levels, which means outside. So a step from any pixel of the object
- * needs no check of bounds. */
+/* A copy of the levels of one object in an array that is larger than the object's bounding box. All
+ * elements that are not pixels of the object have the level obj_params.levels, which means outside.
+ * So the second pixel of a pair can be read without a check of bounds. */
 typedef struct obj_box {
     obj_levels levels;
     obj_run from;     /* the first row of the object's bounding box */
     obj_step size;    /* size of the bounding box */
     uint8_t *bytes;   /* [OBJ_BOX_BYTES + OBJ_PADDING]: the array */
-    uint8_t *ends[2]; /* [OBJ_BOX_BYTES + OBJ_PADDING]. [0]: the levels of the object's pixels one
-                         after the other; [1]: the levels of the second pixels of the pairs whose
-                         first pixels these are */
+    uint8_t *ends[2]; /* [OBJ_BOX_BYTES + OBJ_PADDING]: the levels of the first (ends[0]) and second
+                         (ends[1]) pixels of all pairs of a direction. The first pixels are all
+                         pixels of the object, in the order of the runs */
 } obj_box;
 
-/* Entries of the matrix below this value are first counted by value, in obj_pairs.entries; the sums
- * then need one logarithm for each value instead of each entry. */
+/* Features need the sum of k log k over the entries k of the matrix. For each k below OBJ_ENTRIES
+ * the entries equal to k are first counted, in obj_pairs.entries, so that one logarithm is needed
+ * for each k instead of each entry. */
 enum { OBJ_ENTRIES = 4096 };
-/* A matrix of the numbers of pairs: the row is the lower level of the pair, the column the higher
- * one. If the matrix has many cells compared with the object's pixels, the cells that have a pair
- * are listed, so that the others need not be visited. */
+/* A co-occurrence matrix: each cell has the number of pairs of two levels. The row is the lower
+ * level of the pair, the column the higher one. If the matrix has many cells compared with the
+ * object's pixels, the cells that have a pair are listed, so that the others need not be
+ * visited. */
 typedef struct obj_pairs {
-    uint32_t levels;
-    uint32_t stride;   /* columns: at least one more than levels, for pairs with a pixel outside the
-                          box's object, but not with 256 levels */
-    bool listed;       /* `touched` is used */
-    uint32_t *count;   /* [levels][stride] */
+    uint32_t levels; /* number of levels, and of rows */
+    uint32_t stride; /* number of columns. With 256 levels it is `levels`. Otherwise it is greater:
+                        column `levels` is for pairs whose second pixel is outside (obj_box) */
+    bool listed;     /* `touched` is used */
+    uint32_t *count; /* [levels][stride] */
     uint16_t *touched; /* [levels * stride + 1]: if listed, the cells that have a pair */
     size_t n;          /* cells in `touched` */
-    uint32_t entries[OBJ_ENTRIES]; /* scratch memory of obj_pairs_to_sums: how many entries of the
-                                      symmetric matrix have each value */
+    uint32_t entries[OBJ_ENTRIES]; /* scratch memory of obj_pairs_to_sums: element k is the number
+                                      of entries of the symmetric matrix that are equal to k */
     obj_box box;
 } obj_pairs;
 
@@ -384,9 +392,11 @@ typedef struct obj_index {
     /* While the index is made: */
     int pass;             /* 0: runs are counted; 1: they are put into `runs` */
     uint64_t rows_done;   /* number of rows that are done in this pass */
-    uint32_t labels_done; /* start_objects has processed the labels up to this one */
-    uint32_t objects_placed, runs_placed; /* numbers of objects and runs that these labels have */
-    uint32_t rows;                        /* rows that a thread searches at a time: a part */
+    uint32_t labels_done; /* between the passes: the elements of label, area and start have been
+                             set for the objects with labels up to this one */
+    uint32_t objects_placed, runs_placed; /* numbers of objects with these labels, and of runs */
+    uint32_t rows;                        /* number of rows of a part, which a thread searches at a
+                                             time */
     obj_run *part_runs;                   /* [parts][rows][nx]: the runs of each part */
     uint32_t *n_part_runs;                /* [parts]: the number of runs of each part */
     obj_run *stored_runs;      /* [max_stored]: all runs, unless there are more than max_stored */
@@ -442,10 +452,11 @@ extern const an_backend obj_cpu;
  * by the spot checks, too. label, area, start, runs: as in obj_index; they are copied. */
 tc_status obj_host_set_objects(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
                                const uint32_t *start, const obj_run *runs, tc_err *err);
-/* Counts the objects, from the next one on, that have fewer than `large` pixels each. Stops at
- * `most` objects, or before all counted ones together have more than `pixels` pixels; but counts at
- * least one. Returns 0 if the next object is large, or if the objects are not found yet; then the
- * worker must do a step. */
+/* Returns how many of the next objects can be processed at once: successive objects of fewer than
+ * `large` pixels each, at most `most` objects, with at most `pixels` pixels in total; but at least
+ * one object, even if it has more than `pixels` pixels. Returns 0 if the next object has at least
+ * `large` pixels or has been begun, or if the objects have not been found yet; then the worker must
+ * do a step. */
 uint64_t obj_host_count_small(const void *worker, uint32_t large, uint64_t most, uint64_t pixels);
 /* Returns the worker's index, or NULL if the objects are not found yet. Sets *next to the index of
  * the next object to measure. */

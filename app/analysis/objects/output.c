@@ -13,8 +13,8 @@
 #define PERCENTS \
     { "percentile", OBJ_PERCENTILES, .numbers = obj_percentiles, .prefix = "p", .digits = 2 }
 
-/* These declare a column: COLUMN of any type, REAL of doubles, INTEGER of integers, SEVERAL a
- * column that has several values in each row, along an axis. */
+/* Declarations of a column: COLUMN has values of any type, REAL doubles, INTEGER integers; SEVERAL
+ * has several values in each row, along an axis. */
 #define COLUMN(title_, type_, unit_) \
     { "object_" title_, type_, WU_VALUE, "objects", title_, .unit = (unit_) }
 #define REAL(title_, unit_) COLUMN(title_, WU_F64, unit_)
@@ -141,9 +141,9 @@ tc_status obj_declare_arrays(const void *params, const wu_item *item, wu_output 
  * cache for the next column. */
 enum { BLOCK = 4096 };
 
-/* Copies the words of one array, of objects first to end - 1 without those that obj_is_kept
- * excludes, to rows row_index and following of the array. word: the index of the array's first word
- * in obj_row.words. */
+/* Copies one column of the objects first to end - 1 to the rows row_index and following of the
+ * array. Leaves out objects that obj_is_kept excludes. word: the index in obj_row.words of the
+ * column's first word. */
 static void copy_column(const an_work *work, const void *state, const wu_out_array *array,
                         size_t word, size_t first, size_t end, size_t row_index)
 {
@@ -190,6 +190,7 @@ static size_t copy_block(const an_work *work, size_t item_index, const void *sta
     int64_t *const item = wu_output_data(out, "object_item");
     int64_t *const label = wu_output_data(out, "object_label");
 
+    /* The first three arrays are those of `keys` in obj_declare_arrays. */
     for (size_t i = 3, word = 0; i < out->n; i++) {
         copy_column(work, state, &out->arrays[i], word, first, end, row_index);
         word += (size_t)wu_declaration_elements(&out->arrays[i].declared);
@@ -235,6 +236,9 @@ tc_status obj_check_state(const an_work *work, const void *state, tc_err *err)
     const obj_params *const p = work->params;
     const uint64_t done = ((const an_state_head *)state)->chunks_done;
     const size_t row_bytes = obj_row_bytes(p, work->item);
+    /* Number of objects of which at least one chunk is done. The item's first chunk is of no
+     * object.
+     */
     const uint64_t reached = done == 0 ? 0 : (done - 1 + obj_chunks(p) - 1) / obj_chunks(p);
     uint64_t label = 0;
 
@@ -287,7 +291,7 @@ typedef struct boxes {
     const int64_t *size; /* [n], numbers of pixels */
     const int64_t *box;  /* [n][2 dims], lower and upper bounds */
     int64_t end[3];      /* [dims], the largest upper bounds: assumed to be the picture's size */
-    double picture_size; /* number of pixels of a picture of this size */
+    double picture_size; /* number of pixels of a picture with the sides `end` */
 } boxes;
 
 /* Fills *b from the result. Returns false if the result has no sizes or boxes. */

@@ -1,7 +1,7 @@
 /*
  * objects: checks the arrays of an item's result against the item's pixels. Some objects, chosen at
- * random, are measured again and must have the same values, and random pixels are compared with the
- * grey values that the result's table states for their objects.
+ * random, are measured again and must have the same values. The grey values of random pixels are
+ * compared with the range and the mean that the result's table states.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,11 +22,12 @@ enum {
     MOST = 64,
 
     LOOKS = 512,   /* number of pixels that are drawn at random */
-    FEW_LOOKS = 64 /* least number of them in objects for a comparison of the mean grey value */
+    FEW_LOOKS = 64 /* the mean grey value is compared only if at least this number of the drawn
+                      pixels belong to objects */
 };
 
-/* The check of a stack takes this many times as long as the share of its objects that are measured
- * suggests, relative to the plan's operations (measured by tests/bench/looks.py units). */
+/* The check of a stack takes this many times the time that obj_pixels_share computes from the share
+ * of objects that are measured (measured by tests/bench/looks.py units). */
 static const double STACKS = 20;
 
 /* --- objects --------------------------------------------------------------------------------- */
@@ -154,6 +155,7 @@ static size_t count_measured(size_t n)
     return wanted < n ? wanted : n;
 }
 
+/* Whether `row` is among the n rows. */
 static bool is_taken(const size_t *rows, size_t n, size_t row)
 {
     for (size_t i = 0; i < n; i++)
@@ -372,15 +374,15 @@ static tc_status check_border(const an_work *work, const wu_output *out, tc_err 
     return n + different == work->item->n_objects
                ? TC_OK
                : tc_fail(err, TC_BAD_INPUT,
-                         "objects: %zu, and %zu at the border, of the item's %lu", n, different,
-                         (unsigned long)work->item->n_objects);
+                         "objects: %zu in the table and %zu at the border, but the item has %lu", n,
+                         different, (unsigned long)work->item->n_objects);
 }
 
 /* --- greys ----------------------------------------------------------------------------------- */
 
 /* Checks that the grey values of random pixels of objects lie between minimum and maximum of their
- * object, and that their mean differs by at most six standard errors from the mean over all objects
- * that the table gives. */
+ * object. Also checks that the mean of these grey values differs by at most six standard errors
+ * from the mean of all objects' pixels, which follows from the table. */
 static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t *random,
                              tc_err *err)
 {
@@ -391,9 +393,10 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
                          *const hi = wu_output_data(out, "object_intensity_max");
     const int64_t *const sum = wu_output_data(out, "object_intensity_integrated");
     const double *const mean = wu_output_data(out, "object_intensity_mean");
-    double looks = 0, first = 0, second = 0; /* random pixels of objects; sums of their grey values
-                                                and of the squares; later `first` is the mean */
-    double all = 0, area = 0; /* the table's sums of all grey values and of all pixels */
+    /* Number of random pixels that belong to objects; sums of their grey values and squares. */
+    double looks = 0, grey_sum = 0, grey_squares = 0;
+    /* The table's sums of the objects' grey values and of their pixels. */
+    double all = 0, area = 0;
 
     for (int k = 0; k < LOOKS; k++) {
         const size_t at = (size_t)tc_random_below((uint64_t)px->nx * px->ny * px->nz, random);
@@ -405,11 +408,12 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
             continue;
         if (grey < lo[found - label] || grey > hi[found - label])
             return tc_fail(err, TC_BAD_INPUT,
-                           "object_intensity_min: row %zu: pixel %zu of it is %lld",
+                           "object_intensity_min: row %zu: pixel %zu of the object has grey value "
+                           "%lld",
                            (size_t)(found - label), at, (long long)grey);
         looks++;
-        first += (double)grey;
-        second += (double)grey * (double)grey;
+        grey_sum += (double)grey;
+        grey_squares += (double)grey * (double)grey;
     }
     for (size_t i = 0; i < n; i++) {
         all += (double)sum[i];
@@ -417,11 +421,12 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
     }
     if (looks < FEW_LOOKS || area == 0)
         return TC_OK;
-    first /= looks;
-    if (fabs(first - all / area) > 6 * sqrt(fmax(second / looks - first * first, 1) / looks))
+    const double grey_mean = grey_sum / looks;
+    if (fabs(grey_mean - all / area) >
+        6 * sqrt(fmax(grey_squares / looks - grey_mean * grey_mean, 1) / looks))
         return tc_fail(err, TC_NO_MATCH,
                        "object_intensity_mean: is %.1f over all objects, and %.1f at %d pixels",
-                       all / area, first, (int)looks);
+                       all / area, grey_mean, (int)looks);
     return TC_OK;
 }
 
@@ -437,6 +442,7 @@ tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *
 double obj_pixels_share(const an_work *work)
 {
     const obj_params *const p = work->params;
+    /* With bounding boxes only these are searched; otherwise the whole label picture is. */
     const double n = work->item->n_objects, measured = (double)count_measured((size_t)n),
                  share = ((p->families & OBJ_SHAPE) != 0 ? 0.008 : 0.11) + measured / fmax(n, 1);
 

@@ -1,4 +1,5 @@
-/* objects: checks an item, plans its work, and has the analysis' table of functions. */
+/* objects: checks an item, plans its work (chunks, memory, costs), and has the self-tests and the
+ * analysis' table of functions. */
 #include "app/analysis/objects/objects.h"
 
 #include "app/analysis/selftest.h"
@@ -6,6 +7,7 @@
 static tc_status check_item(const void *params, const wu_item *item, const char *where, tc_err *err)
 {
     const obj_params *const p = params;
+    /* Each row of the table has the words of an obj_row, the item and the label. */
     const uint64_t bytes = 8 * (uint64_t)item->n_objects * (obj_words(p, item) + 2);
 
     /* FORMAT.md: a result has less than 4 GiB. */
@@ -38,9 +40,9 @@ static void set_memory(const obj_params *p, const wu_item *item, uint64_t runs, 
     const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz;
     const bool texture = (p->families & OBJ_TEXTURE) != 0;
 
-    /* The terms are: pixels, labels and grey levels; obj_index.runs and stored_runs, the latter
-     * with at most one run for every 16 pixels; the state, and as much for the arrays;
-     * obj_index.label, area and start; obj_index.next and pixels. */
+    /* The terms, in this order: the program; pixels, labels and grey levels; obj_index.runs and
+     * stored_runs, the latter with at most one run for every 16 pixels; the state, and as much for
+     * the arrays; obj_index.label, area and start; obj_index.next and pixels. */
     out->memory_bytes = PLAN_PROGRAM_BYTES +
                         pixels * (item->bits / 8 * item->channels + 4 + texture) +
                         (runs < pixels / 16 ? 2 * runs : runs + pixels / 16) * sizeof(obj_run) +
@@ -75,9 +77,9 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
             ? 0
             : (double)p->n_distances * (item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D);
     const double matrices = p->merge ? (double)p->n_distances : directions;
-    /* The memory of a thread: flags of rows (shape.c), histogram, outline (32 bytes for each of
-     * 16,384 corners), runs that it finds, matrix and list of its cells, box, and the thread's
-     * stack. */
+    /* The terms of a thread's memory, in this order: flags of rows and runs of the outline
+     * (shape.c); histogram; corners of the outline (32 bytes for each of 16,384 corners); the runs
+     * that the thread finds; the matrix, its list of cells and the box; the thread's stack. */
     const uint64_t outline =
         !item->is_stack && (p->families & OBJ_SHAPE) != 0 ? (uint64_t)1 << 19 : 0;
     const uint64_t thread =

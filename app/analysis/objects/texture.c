@@ -1,6 +1,6 @@
 /*
- * objects: the texture of an object: computes the grey levels of its pixels, counts the pairs of
- * levels in a co-occurrence matrix, and computes the columns from the matrices.
+ * objects: computes the texture of an object: the grey levels of its pixels; the co-occurrence
+ * matrix, which counts the pairs of levels; and the table's columns from the matrices.
  */
 #include <assert.h>
 #include <math.h>
@@ -21,8 +21,9 @@ typedef uint32_t columns __attribute__((vector_size(4 * COLUMNS_AT_ONCE)));
 tc_status obj_pairs_init(const obj_params *p, obj_pairs *pairs, tc_err *err)
 {
     const uint32_t levels = (uint32_t)p->levels;
-    /* There is at least one more column than levels, for pairs with a pixel outside the object;
-     * except with 256 levels, as the level that means outside would not fit in a uint8_t. */
+    /* There is at least one column more than there are levels, for pairs whose second pixel is
+     * outside the object. With 256 levels there is none, as the level that means outside, 256,
+     * would not fit in a uint8_t. The number of columns is a multiple of COLUMNS_AT_ONCE. */
     const uint32_t stride = levels == COOC_MAX_LEVELS
                                 ? levels
                                 : levels / COLUMNS_AT_ONCE * COLUMNS_AT_ONCE + COLUMNS_AT_ONCE;
@@ -122,7 +123,7 @@ static void find_cells(const uint8_t *a, const uint8_t *b, uint32_t stride,
     memcpy(cell, &cells, sizeof cells);
 }
 
-/* Adds 1 to the counts of n cells, n being 1 to PAIRS_AT_ONCE. */
+/* Adds 1 to the counts of n cells, where n is 1 to PAIRS_AT_ONCE. */
 static inline void count_cells(const uint16_t *cell, size_t n, obj_pairs *pairs)
 {
     uint32_t *const count = pairs->count;
@@ -163,8 +164,9 @@ static void add_pairs(const uint8_t *a, const uint8_t *b, size_t n, obj_pairs *p
 }
 
 /* position_of maps coordinates to a number, in raster order. Rows are 2^POSITION_BITS apart and
- * slices 2^(2 POSITION_BITS), far more than they have pixels. So adding position_of(step) to the
- * position of a pixel never gives that of a pixel in another row by mistake. */
+ * slices 2^(2 POSITION_BITS), far more than the number of pixels in a row and of rows in a slice.
+ * So the sum of a pixel's position and position_of(step) is never the position of a pixel in a
+ * wrong row. */
 enum { POSITION_BITS = 20 };
 static int64_t position_of(int64_t z, int64_t y, int64_t x)
 {
@@ -223,7 +225,7 @@ void obj_pairs_add(const obj_levels *levels, const obj_run *runs, size_t n, size
 }
 
 /* For each pixel of the runs, copies to `out` the level of the element that is `offset` elements
- * after the pixel's element. After the end, up to OBJ_PADDING - 1 bytes more are read and written.
+ * after the pixel's element. Up to OBJ_PADDING - 1 bytes beyond the last one are read and written.
  */
 static void copy_levels(const obj_levels *levels, const obj_run *runs, size_t n, ptrdiff_t offset,
                         uint8_t *out)
@@ -254,10 +256,10 @@ static void find_box(const obj_run *runs, size_t n, obj_box *box)
                             (int)(OBJ_RUN_Z(runs[n - 1]) - OBJ_RUN_Z(runs[0]) + 1) };
 }
 
-/* In the array, padding with the level that means outside follows each row along x, the last row of
- * each slice along y, and the last slice along z. Along each axis it is as long as the longest
- * step, but not longer than the object, as longer steps have no pairs. Padding after a row or slice
- * also serves as padding before the next one; no step leads before the first element. */
+/* In the array, padding with the level that means outside follows each row, the last row of each
+ * slice, and the last slice. Along each axis the padding is as long as the longest step, but not
+ * longer than the object, as longer steps have no pairs. Padding after a row or slice also serves
+ * as padding before the next row or slice; no step leads before the first element. */
 bool obj_box_fill(const obj_item *o, const obj_run *runs, size_t n, uint64_t area, uint32_t lo,
                   uint32_t hi, obj_pairs *pairs)
 {
@@ -298,7 +300,7 @@ void obj_pairs_begin(const obj_item *o, obj_pairs *pairs, uint64_t pixels)
 {
     const uint64_t most_pairs = pixels * (o->params->merge ? obj_n_directions(o) : 1);
 
-    /* Listing pays if fewer than one in 16 cells can have a pair. */
+    /* Listing cells saves time if fewer than one in 16 cells can have a pair. */
     pairs->listed = 16 * most_pairs < (uint64_t)pairs->levels * pairs->levels;
 }
 
@@ -312,6 +314,7 @@ void obj_pairs_merge(obj_pairs *pairs, obj_pairs *other)
     memset(other->count, 0, cells * sizeof *other->count);
 }
 
+/* Reads COLUMNS_AT_ONCE elements. */
 static columns columns_at(const uint32_t *from)
 {
     columns c;
@@ -320,6 +323,7 @@ static columns columns_at(const uint32_t *from)
     return c;
 }
 
+/* Adds c to COLUMNS_AT_ONCE elements. */
 static void add_columns(uint32_t *to, columns c)
 {
     const columns sum = columns_at(to) + c;
@@ -327,8 +331,8 @@ static void add_columns(uint32_t *to, columns c)
     memcpy(to, &sum, sizeof sum);
 }
 
-/* Adds n entries of value e of the symmetric matrix to the sums; small values are counted in
- * pairs->entries first. */
+/* Adds n entries of the symmetric matrix, each equal to e, to the sums; if e is small, only counts
+ * them in pairs->entries. */
 static void add_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32_t n,
                         cooc_sums *sums)
 {
@@ -339,16 +343,17 @@ static void add_entries(const obj_item *o, obj_pairs *pairs, uint32_t e, uint32_
 }
 
 /* Adds row a of the matrix to the sums, and clears the row. difference: element COLUMNS_AT_ONCE + d
- * is the number of pairs with b - a = d (b is the column). Returns a vector; the OR of its elements
- * is the OR of all counts in the row. */
+ * is the number of pairs with b - a = d, where b is the column; the vector that contains column a
+ * may begin at a lower column, where d is negative and the counts are 0. Returns a vector; the OR
+ * of its elements is the OR of all counts in the row. */
 static columns add_and_clear_row(const obj_item *o, obj_pairs *pairs, uint32_t a, cooc_sums *sums,
                                  uint32_t *difference)
 {
     uint32_t *const row = pairs->count + (size_t)a * pairs->stride;
-    columns ends = { 0 }, bits = { 0 };
+    columns row_sums = { 0 }, bits = { 0 };
 
     if (pairs->levels < pairs->stride)
-        row[pairs->levels] = 0;
+        row[pairs->levels] = 0; /* pairs with a pixel outside do not count */
     /* In the symmetric matrix a count off the diagonal is two entries, one on the diagonal is one
      * entry of twice the count. */
     add_entries(o, pairs, 2 * row[a], 1, sums);
@@ -360,14 +365,14 @@ static columns add_and_clear_row(const obj_item *o, obj_pairs *pairs, uint32_t a
         const columns c = columns_at(row + b);
 
         memset(row + b, 0, sizeof c);
-        ends += c;
+        row_sums += c;
         bits |= c;
         add_columns(sums->marginal + b, c);
         add_columns(sums->sum + a + b, c);
         add_columns(difference + COLUMNS_AT_ONCE + b - a, c);
     }
-    sums->marginal[a] += ends[0] + ends[1] + ends[2] + ends[3];
-    sums->pairs += ends[0] + ends[1] + ends[2] + ends[3];
+    sums->marginal[a] += row_sums[0] + row_sums[1] + row_sums[2] + row_sums[3];
+    sums->pairs += row_sums[0] + row_sums[1] + row_sums[2] + row_sums[3];
     return bits;
 }
 
@@ -382,7 +387,7 @@ static void add_and_clear_matrix(const obj_item *o, obj_pairs *pairs, cooc_sums 
         bits |= add_and_clear_row(o, pairs, a, sums, difference);
     for (uint32_t k = 0; k < pairs->levels; k++)
         sums->difference[k] += difference[COLUMNS_AT_ONCE + k];
-    /* An upper bound of all entries: twice the OR of all counts. */
+    /* Twice the OR of all counts: an upper bound of the entries of the symmetric matrix. */
     most = 2 * (bits[0] | bits[1] | bits[2] | bits[3]);
     for (uint32_t e = 0; e <= most && e < OBJ_ENTRIES; e++)
         if (pairs->entries[e] > 0) {
