@@ -79,7 +79,7 @@ an_text an_value_in_words(const an_param *p)
                  p->count.size > 0 ? "different " : "", p->min, p->max);
         break;
     case AN_WORDS:
-        add_text(&t, "a list of different ones of ");
+        add_text(&t, "a list of different words from ");
         add_choices(&t, p->words, ~0u, ", ");
         break;
     case AN_OBJECT: add_text(&t, "an object"); break;
@@ -108,7 +108,7 @@ static an_text describe_value(const json_t *value)
     if (json_is_string(value))
         add_text(&t, "\"%s\"", wu_quote(json_string_value(value)).text);
     else if (json_is_array(value))
-        add_text(&t, "a list of %zu", json_array_size(value));
+        add_text(&t, "a list of length %zu", json_array_size(value));
     else if (json_is_object(value))
         add_text(&t, "an object");
     else /* at most 32 bytes: a number, true, false or null */
@@ -137,7 +137,7 @@ static tc_status unknown_key(const an_param *keys, const char *key, const char *
     if (closest != NULL)
         add_text(&t, " (did you mean \"%s\"?)", closest);
     for (const an_param *p = keys; p->key != NULL; p++)
-        add_text(&t, "%s\"%s\"", p == keys ? "; there are " : ", ", p->key);
+        add_text(&t, "%s\"%s\"", p == keys ? "; valid keys are " : ", ", p->key);
     return tc_fail(err, TC_BAD_INPUT, "%s: unknown key \"%s\"%s", where, wu_quote(key).text,
                    t.text);
 }
@@ -186,7 +186,8 @@ static bool is_integer_size(size_t size)
     return size == sizeof(int32_t) || size == sizeof(int64_t);
 }
 
-/* Returns text that says what is wrong with an entry of a table of parameters; NULL: it is valid.
+/* Returns text that says what is wrong with an entry of a table of parameters, or NULL if the entry
+ * is valid.
  */
 static const char *param_fault(const an_param *p)
 {
@@ -242,11 +243,12 @@ static bool in_bounds(const an_param *p, const json_t *value)
 {
     const double number = json_number_value(value);
 
+    /* An analysis may round the number to single precision: it must still be above the minimum. */
     return number >= p->min && number <= p->max && (!p->above_min || (float)number > (float)p->min);
 }
 
-/* Stores an integer in a field, as the type of the field's size. If the size is 0, there is no
- * field, and nothing is stored. */
+/* Stores an integer in a field; the field's size determines the type: int64_t, int32_t or bool. If
+ * the size is 0, there is no field, and nothing is stored. */
 static void store_value(an_field field, void *base, int64_t value)
 {
     void *const target = (char *)base + field.offset;
@@ -259,7 +261,8 @@ static void store_value(an_field field, void *base, int64_t value)
         *(bool *)target = value != 0;
 }
 
-/* Reads an AN_INTS: a list of integers. */
+/* Reads an AN_INTS, a list of integers. Its length is that of the array; but if the parameter has a
+ * field `count`, the length is from 1 to that of the array, and the integers must be different. */
 static tc_status read_ints(const an_param *p, const json_t *list, void *base, const char *path,
                            tc_err *err)
 {
@@ -343,15 +346,15 @@ static double number_of(const json_t *value)
 }
 
 /* Reads the value of a key into the struct at `base`. out: if the value is an object or a list of
- * objects, the empty JSON object or list that receives its complete content for the result; else
- * unused. path: the path of the key, for messages. */
+ * objects, an empty JSON object or list, to which this function adds the value with its defaults,
+ * as the result records it; else unused. path: the path of the key, for messages. */
 static tc_status read_value(const an_param *p, const json_t *value, void *base, json_t *out,
                             const char *path, tc_err *err)
 {
     const int choice = choice_of(p, value);
     bool good = choice >= 0;
 
-    if (good) {
+    if (good) { /* a choice, or a further allowed value (an_param.choices) */
         store_value(p->type == AN_CHOICE ? p->field : p->word, base,
                     p->type == AN_CHOICE ? choice : choice + 1);
         return TC_OK;
@@ -401,6 +404,7 @@ static json_t *recorded_value(const an_param *p, json_t *value)
 static tc_status read_key(const an_param *p, const json_t *object, void *base, json_t *out,
                           const char *path, tc_err *err)
 {
+    /* optional: the key may be missing, and then has no value (an_param.default_value is ""). */
     const bool optional =
         p->type == AN_PRESET || (p->default_value != NULL && p->default_value[0] == '\0');
     json_t *value = json_incref(json_object_get(object, p->key)), *recorded;
@@ -422,7 +426,9 @@ static tc_status read_key(const an_param *p, const json_t *object, void *base, j
     return status;
 }
 
-/* Reads an object into the struct at `base`, and its complete parameters into `out`. */
+/* Reads an object into the struct at `base`, and records its parameters, with defaults, in `out`.
+ * keys: the table of the object's keys; its first key determines which others are allowed
+ * (an_param.allowed_choices), and has been read before them. */
 static tc_status read_object(const an_param *keys, const json_t *object, void *base, json_t *out,
                              const char *where, tc_err *err)
 {

@@ -66,9 +66,10 @@ typedef struct an_param {
     /* Bit i: the key is allowed if the first key of its table, an AN_CHOICE, has choice i. 0: the
      * key is always allowed. */
     unsigned allowed_choices;
-    an_field count;     /* a size_t that becomes the number of elements of a list */
-    size_t stride;      /* for AN_OBJECTS: bytes of a struct */
-    const char *unit;   /* the unit's name for people; NULL if there is no unit */
+    an_field count;   /* for AN_INTS and AN_OBJECTS: a size_t that becomes the number of elements of
+                         the list */
+    size_t stride;    /* for AN_OBJECTS: bytes of a struct */
+    const char *unit; /* the unit's name for people; NULL if there is no unit */
     an_measure measure; /* what a number in pixels measures */
     /* If the key is not given, it is left out of the parameters in results, so that the results of
      * work units that are older than the key do not change. */
@@ -79,7 +80,8 @@ typedef struct an_param {
 
 /* The first member of each analysis' struct of parameters. */
 typedef struct an_params_head {
-    /* The complete parameters, with defaults, and presets replaced by their values. */
+    /* The complete parameters that the analysis runs with, as a JSON object: with defaults, and
+     * presets replaced by their values. Results record it. */
     json_t *as_run;
 } an_params_head;
 

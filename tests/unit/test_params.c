@@ -240,23 +240,25 @@ static void refuses_bad_values(void **state)
         "F: p.maps[0].offset: is not one of the offsets of these distances and "
         "directions (dy > 0, or dy = 0 and dx > 0)";
     static const char *const cases[][2] = {
-        { "[]", "F: p: must be an object, not a list of 0" },
-        { "{\"level\":[16]}", "F: p: unknown key \"level\" (did you mean \"levels\"?); there are "
-                              "\"preset\", \"levels\", \"range\", "
-                              "\"window\", \"distances\", \"directions\", \"roi\", \"per_offset\", "
-                              "\"features\", \"maps\"" },
+        { "[]", "F: p: must be an object, not a list of length 0" },
+        { "{\"level\":[16]}",
+          "F: p: unknown key \"level\" (did you mean \"levels\"?); valid keys are "
+          "\"preset\", \"levels\", \"range\", "
+          "\"window\", \"distances\", \"directions\", \"roi\", \"per_offset\", "
+          "\"features\", \"maps\"" },
         { "{\"preset\":\"HCC\"}", "F: p.preset: must be \"hcc\", not \"HCC\"" },
         { "{\"preset\":1}", "F: p.preset: must be \"hcc\", not 1" },
         { "{\"levels\":16}",
           "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not 16" },
         { "{\"levels\":[]}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to "
-                             "256, not a list of 0" },
+                             "256, not a list of length 0" },
         { "{\"levels\":{}}", "F: p.levels: must be a list of 1 to 16 different integers from 2 to "
                              "256, not an object" },
         { "{\"levels\":null}",
           "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not null" },
         { "{\"levels\":[2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18]}",
           "F: p.levels: must be a list of 1 to 16 different integers from 2 to 256, not a list of "
+          "length "
           "17" },
         { "{\"levels\":[1]}", "F: p.levels[0]: must be an integer from 2 to 256, not 1" },
         { "{\"levels\":[16,257]}", "F: p.levels[1]: must be an integer from 2 to 256, not 257" },
@@ -268,9 +270,9 @@ static void refuses_bad_values(void **state)
         { "{\"range\":\"full\"}", "F: p.range: must be \"type\", \"image\", null or a list of 2 "
                                   "integers from 0 to 65535, not \"full\"" },
         { "{\"range\":[0]}", "F: p.range: must be \"type\", \"image\", null or a list of 2 "
-                             "integers from 0 to 65535, not a list of 1" },
+                             "integers from 0 to 65535, not a list of length 1" },
         { "{\"range\":[0,1,2]}", "F: p.range: must be \"type\", \"image\", null or a list of 2 "
-                                 "integers from 0 to 65535, not a list of 3" },
+                                 "integers from 0 to 65535, not a list of length 3" },
         { "{\"range\":[1,0]}", "F: p.range: [lo,hi] must have lo <= hi, not [1,0]" },
         { "{\"range\":[-1,5]}", "F: p.range[0]: must be an integer from 0 to 65535, not -1" },
         { "{\"range\":[0,65536]}", "F: p.range[1]: must be an integer from 0 to 65535, not 65536" },
@@ -283,7 +285,7 @@ static void refuses_bad_values(void **state)
         { "{\"window\":{\"shape\":\"round\"}}",
           "F: p.window.shape: must be \"disc\", \"square\" or \"roi\", not \"round\"" },
         { "{\"window\":{\"size\":5}}",
-          "F: p.window: unknown key \"size\"; there are \"shape\", \"radius\"" },
+          "F: p.window: unknown key \"size\"; valid keys are \"shape\", \"radius\"" },
         { "{\"window\":{\"radius\":0}}",
           "F: p.window.radius: must be an integer from 1 to 63, not 0" },
         { "{\"window\":{\"radius\":64}}",
@@ -296,11 +298,11 @@ static void refuses_bad_values(void **state)
         { "{\"distances\":[256]}", "F: p.distances[0]: must be an integer from 1 to 255, not 256" },
         { "{\"distances\":[1,1]}", "F: p.distances: 1 appears twice" },
         { "{\"distances\":[]}", "F: p.distances: must be a list of 1 to 255 different integers "
-                                "from 1 to 255, not a list of 0" },
+                                "from 1 to 255, not a list of length 0" },
         { "{\"directions\":\"eight\"}",
           "F: p.directions: must be \"all\" or \"four\", not \"eight\"" },
         { "{\"directions\":[0,45]}",
-          "F: p.directions: must be \"all\" or \"four\", not a list of 2" },
+          "F: p.directions: must be \"all\" or \"four\", not a list of length 2" },
         { "{\"roi\":\"all\"}", "F: p.roi: must be an object {\"KEY\": VALUE}, not \"all\"" },
         { "{\"roi\":{}}", "F: p.roi.type: is required: \"all\", \"disc\" or \"mask\"" },
         { "{\"roi\":{\"type\":\"ring\"}}",
@@ -333,7 +335,8 @@ static void refuses_bad_values(void **state)
           "F: p.maps[0].levels: is required: an integer from 2 to 256" },
         { "{\"maps\":[{\"levels\":16,\"offset\":[1,0]}]}", features },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0,0]}]}",
-          "F: p.maps[0].offset: must be a list of 2 integers from -255 to 255, not a list of 3" },
+          "F: p.maps[0].offset: must be a list of 2 integers from -255 to 255, not a list of "
+          "length 3" },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1.0,0]}]}",
           "F: p.maps[0].offset[0]: must be an integer from -255 to 255, not 1.0" },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":8,\"offset\":[1,0]}]}",
@@ -348,7 +351,7 @@ static void refuses_bad_values(void **state)
           "}",
           offset },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0],\"x\":1}]}",
-          "F: p.maps[0]: unknown key \"x\"; there are \"feature\", \"levels\", \"offset\"" },
+          "F: p.maps[0]: unknown key \"x\"; valid keys are \"feature\", \"levels\", \"offset\"" },
         { "{\"maps\":[{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]},"
           "{\"feature\":\"asm\",\"levels\":16,\"offset\":[1,0]}]}",
           "F: p.maps[1]: appears twice" },
@@ -395,7 +398,8 @@ static void limits_lengths_of_lists(void **state)
                             i / 338 == 0 ? 16 : 32, "offset", k == 26 ? -3 : k, k == 26 ? 3 : 0));
     }
     text = json_dumps(object, JSON_COMPACT);
-    check_refused(text, "F: p.maps: must be a list of at most 256 objects, not a list of 257");
+    check_refused(text,
+                  "F: p.maps: must be a list of at most 256 objects, not a list of length 257");
     free(text);
     json_decref(object);
     /* With all distances the half disc of radius 255.5 has too many offsets. */
@@ -471,11 +475,11 @@ static void check_misspelt_key(const key_place *at)
     json_object_set_new(at->object, key, json_null());
     assert_null(read_any(at->analysis, at->all));
     json_object_del(at->object, key);
-    snprintf(message, sizeof message, "F: p%s%.*s: unknown key \"%s\?\?\"%s%s%s; there are \"%s\"",
-             outer > 0 ? "." : "", outer > 0 ? outer : 0, at->path, at->p->key,
-             strlen(at->p->key) > 3 ? " (did you mean \"" : "",
-             strlen(at->p->key) > 3 ? at->p->key : "", strlen(at->p->key) > 3 ? "\"?)" : "",
-             at->keys->key);
+    snprintf(
+        message, sizeof message, "F: p%s%.*s: unknown key \"%s\?\?\"%s%s%s; valid keys are \"%s\"",
+        outer > 0 ? "." : "", outer > 0 ? outer : 0, at->path, at->p->key,
+        strlen(at->p->key) > 3 ? " (did you mean \"" : "", strlen(at->p->key) > 3 ? at->p->key : "",
+        strlen(at->p->key) > 3 ? "\"?)" : "", at->keys->key);
     if (strncmp(err.message, message, strlen(message)) != 0)
         fail_msg("%s, not %s", err.message, message);
 }
