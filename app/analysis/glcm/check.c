@@ -1,7 +1,8 @@
 /*
- * glcm: checks, without the pixels, whether the arrays of a result are possible: every feature is
- * within its bounds, the relations between features hold, values are NaN exactly where windows have
- * no pair, and features, features of the offsets, maps and band sums agree.
+ * glcm: checks the arrays of a result, without the pixels, for contradictions. Every feature must
+ * be within its bounds, and the relations between features must hold. Values must be NaN exactly
+ * where windows have no pair. The arrays features and offset_features, the maps and the band sums
+ * must agree.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ typedef struct layout {
     const glcm_params *p;
     int64_t nx, ny; /* size of the picture */
     int64_t cx, cy; /* centre of the ROI's disc */
-    /* Row y of a window, relative to its centre, has the pixels with |x| <= width[y + radius]. */
+    /* In row y of a window the pixels with |x| <= width[y + radius] belong to the window; x and y
+     * are relative to its centre. */
     int width[2 * GLCM_MAX_RADIUS + 1];
 } layout;
 
@@ -92,9 +94,10 @@ static int64_t clamp(int64_t v, int64_t lo, int64_t hi)
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* Whether a window of the ROI has the pair (x, y), (x+dx, y+dy), relative to its centre, in the
- * picture. Of all centres for which the pair lies in the picture, the one nearest to the centre of
- * the ROI's disc is tested: if it is not in the ROI, none is. */
+/* Whether some pixel of the ROI, as the centre of a window, has the pair (x, y), (x+dx, y+dy) in
+ * the picture; x and y are relative to the centre. Of all centres for which the pair lies in the
+ * picture, only the one nearest to the centre of the ROI's disc is tested: if that is not in the
+ * ROI, none is. */
 static bool has_centre(const layout *g, const glcm_offset *o, int64_t x, int64_t y)
 {
     const int64_t x0 = larger(0, -x - smaller(0, o->dx)), y0 = larger(0, -y);
@@ -104,7 +107,7 @@ static bool has_centre(const layout *g, const glcm_offset *o, int64_t x, int64_t
     return x0 <= x1 && y0 <= y1 && in_roi(g, clamp(g->cx, x0, x1), clamp(g->cy, y0, y1));
 }
 
-/* Whether the ROI, which is the only window with GLCM_WHOLE_ROI, has a pair: for some y, the ROI's
+/* For GLCM_WHOLE_ROI: whether the ROI has a pair. This is so if, for some y, the ROI's
  * row y overlaps its row y + dy moved by -dx. */
 static bool roi_has_pair(const layout *g, const glcm_offset *o)
 {
@@ -152,9 +155,10 @@ typedef struct bounds {
 } bounds;
 
 /* Returns the bounds of the features of any window, with this number of grey levels. Levels are 1
- * to `levels`, so differences are at most `span`. Of values in a range of length s, the variance is
- * at most s^2 / 4, the third central moment s^3 / (6 sqrt(3)), and the fourth one s^4 / 12.
- * Entropies are in bits, so a histogram of n bins that are not 0 has at most log2(n). */
+ * to `levels`, so differences are at most `span`. For values in a range of length s, the variance
+ * is at most s^2 / 4, the third central moment at most s^3 / (6 sqrt(3)), and the fourth at most
+ * s^4 / 12. Entropies are in bits; the entropy of a histogram with n bins that are not 0 is at most
+ * log2(n). */
 static bounds bounds_of(const layout *g, double levels)
 {
     const double span = levels - 1, side = 2 * g->p->radius + 1;
@@ -213,7 +217,8 @@ static bool is_fixed_point(double v)
  * lo and hi, or NULL if they are possible. */
 static const char *fault_of(const double v[GLCM_STATISTICS], double lo, double hi)
 {
-    /* Allows for rounding errors: of each value to 2^-32, and of sums in double precision. */
+    /* the tolerance for rounding errors: values are rounded to multiples of 2^-32, and sums are in
+     * double precision */
     const double slack = 1e-9 + 1e-12 * hi;
 
     if (!is_fixed_point(v[GLCM_MIN]) || !is_fixed_point(v[GLCM_MAX]))
@@ -234,9 +239,10 @@ static const char *fault_of(const double v[GLCM_STATISTICS], double lo, double h
 }
 
 /* Returns text that names the first relation between features that the means m violate, or NULL if
- * all relations hold. These are linear equations, or inequalities that hold for means as well as
- * for single matrices (Jensen's inequality). m: NaN for features that the result lacks, so that
- * their relations are not violated, as comparisons with NaN are false. */
+ * all relations hold. The relations hold for a single matrix, and also for means over matrices:
+ * they are linear equations, or inequalities to which Jensen's inequality applies. m: NaN for
+ * features that the result lacks. Comparisons with NaN are false, so the relations of these
+ * features count as not violated. */
 static const char *relation_fault(const double m[COOC_FEATURES], double levels)
 {
     const double slack = 1e-8 + 1e-12 * levels * levels;
@@ -337,9 +343,9 @@ static const char *features_fault(const glcm_params *p, const double *row, const
     return relation_fault(means, levels);
 }
 
-/* Sets fits[d], for each distance d, to whether any window has a pair at this distance. With a
- * mask, which is not known here, this is read from the first value of the distance in `features`;
- * the caller checks that all other values agree. */
+/* Sets fits[d], for each distance d, to whether any window has a pair at this distance. If the ROI
+ * is a mask, which this file does not have, fits[d] is whether the distance's first value in
+ * `features` is a number; the caller checks that all other values agree with it. */
 static void find_distances(const layout *g, const double *features, bool *fits)
 {
     const glcm_params *const p = g->p;
@@ -484,8 +490,9 @@ static const char *slice_fault(const layout *g, const glcm_offset *o, const floa
     return NULL;
 }
 
-/* Returns text that says how a map's statistics contradict `moments`, which offset_features
- * contains for the map's feature, levels and offset, or NULL if they agree. */
+/* Returns text that says how a map's statistics contradict `moments`, or NULL if they agree.
+ * moments: the values in offset_features for the map's feature, number of levels and offset, in the
+ * order mean, variance, minimum, maximum. */
 static const char *moments_fault(const map_sums *s, const double moments[GLCM_MOMENTS])
 {
     if ((s->n == 0) != (isnan(moments[0]) != 0))
@@ -530,8 +537,8 @@ static tc_status check_map(const layout *g, const wu_item *item, const glcm_map 
 
 /* --- band sums ------------------------------------------------------------------------------- */
 
-/* Checks that band_sums is 0 in the bands that contain neither a row nor a column of the ROI, and
- * so no windows. */
+/* Checks that band_sums is 0 in the bands that contain no windows, as they have neither a row nor a
+ * column of the ROI. This happens if the ROI has fewer than GLCM_BANDS rows and columns. */
 static tc_status check_bands(const layout *g, const int64_t *sum, tc_err *err)
 {
     const glcm_params *const p = g->p;
@@ -554,8 +561,9 @@ static tc_status check_bands(const layout *g, const int64_t *sum, tc_err *err)
     return TC_OK;
 }
 
-/* Returns the class, 0 to 2r, of coordinate x along a side of n pixels. Windows of radius r whose
- * centres have equal classes are cut in the same way by the borders of the picture. */
+/* Returns the class, 0 to 2r, of coordinate x along a side of n pixels: how the picture's borders
+ * cut a window of radius r with this centre. Windows whose centres have equal classes have the same
+ * pairs. */
 static int64_t cut_of(int64_t x, int64_t n, int64_t r)
 {
     return n <= 2 * r || x < r ? x : smaller(r, x) + larger(0, x - (n - 1 - r));
@@ -590,9 +598,9 @@ static uint64_t count_cuts(const layout *g, const wu_item *item, const uint8_t *
     return n;
 }
 
-/* Whether every window has a pair, wherever its centre is. In a picture that is wider and higher
- * than 2r, each window has a quarter in the picture, so it suffices that the windows at the four
- * corners, of which only a quarter is in the picture, have a pair. */
+/* Whether every window has a pair, wherever its centre is. If the picture is wider and higher than
+ * 2r, at least a quarter of each window is in the picture. Of a window centred at a corner of the
+ * picture only a quarter is. So it suffices that the windows at the four corners have a pair. */
 static bool quarters_have_pairs(const layout *g, const glcm_offset *o)
 {
     const int64_t side = 2 * (int64_t)g->p->radius;
@@ -645,9 +653,9 @@ static distance_windows windows_of(const glcm_params *p, const uint64_t *windows
 
 /* Checks that the sum of band_sums is, except for rounding, the sum of all means in `features`,
  * each multiplied by its number of windows. If the offsets of a distance have different numbers of
- * windows, the mean over offsets is not that over windows: the tolerance then allows each offset's
- * mean to differ by the feature's range. windows: [n_offsets], the number of windows that have a
- * pair. */
+ * windows, the mean over offsets, which `features` has, differs from the mean over windows. The
+ * tolerance then allows each offset's mean to differ by the feature's range over the offsets
+ * (GLCM_SPREAD). windows: [n_offsets], the number of windows that have a pair. */
 static tc_status compare_means(const glcm_params *p, const uint64_t *windows,
                                const double *features, const int64_t *sum, tc_err *err)
 {
@@ -677,7 +685,7 @@ static tc_status compare_means(const glcm_params *p, const uint64_t *windows,
                          ldexp(w.deviation, bits) * features[GLCM_SPREAD];
             }
         }
-    /* The difference is known modulo 2^64 only, so it is not checked against greater tolerances. */
+    /* Band sums are modulo 2^64, so the difference cannot be compared with a greater tolerance. */
     if (slack < 0x1p62 && fabs((double)(int64_t)(bands - (uint64_t)means)) > slack)
         return tc_fail(err, TC_BAD_INPUT, "features: their means are not those of band_sums");
     return TC_OK;

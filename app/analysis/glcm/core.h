@@ -12,18 +12,19 @@
  *
  *   s1 = sum(a+b)   ss = sum((a+b)^2)   d1 = sum|a-b|   d2 = sum((a-b)^2)
  *
- * and f(k) = k*log2(k), every feature is one of the quotients in glcm_features. HX and HXY are the
- * entropies of the marginal of p and of p; for a symmetric matrix HXY1 = HXY2 = 2 HX. A feature is
- * the exact quotient of the sums, rounded to the nearest multiple of 2^-32, so it does not depend
- * on how the division is done.
+ * and f(k) = k*log2(k), every feature is one of the quotients in glcm_features. HXY is the entropy
+ * of p, and HX the entropy of the marginal distribution of p. Haralick's HXY1 and HXY2, which use
+ * the product of the marginals, are both 2 HX, as the matrix is symmetric. A feature is the exact
+ * quotient of the sums, rounded to the nearest multiple of 2^-32, so it does not depend on how the
+ * division is done.
  *
  * f is a table in fixed point, built from logarithms that are exactly additive (log(ab) = log(a) +
  * log(b), to the last bit). So the mutual information of a matrix that is the product of its
  * marginals is exactly 0. Near 0 the feature imc2 is proportional to the square root of the mutual
  * information, which is the difference of two sums. For imc2 these sums must be more precise than
- * 64 bits allow. Therefore each is stored twice: in units of 2^-60 modulo 2^64, where a small
- * difference is exact, and coarsely in units of 2^-12, which determines the multiple of 2^64 that
- * the first form lacks.
+ * 64 bits allow. Therefore each sum is stored twice. The fine form is in units of 2^-60 modulo
+ * 2^64; a small difference of two such sums is exact. The coarse form is in units of 2^-12. It
+ * determines the multiple of 2^64 by which the fine form differs from the sum (glcm_join_sums).
  */
 #ifndef GLCM_CORE_H
 #define GLCM_CORE_H
@@ -113,19 +114,20 @@ typedef struct glcm_steps {
     const tc_u64 *other;                /* changes of glcm_sums.fs and of glcm_sums.fd */
 } glcm_steps;
 
-/* Adds `by` to the sum `of`, or subtracts it, depending on the variable `sign`. */
-#define GLCM_STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
+/* Adds `amount` to `total`, or subtracts it if the caller's variable `sign` is negative. */
+#define GLCM_STEP(total, amount) total = sign > 0 ? (total) + (amount) : (total) - (amount)
 /* The entry of a table for a doubled count. */
 TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
 {
     return *(const glcm_pair64 *)(const void *)((const tc_u64 *)(const void *)table + doubled);
 }
 
-/* Adds `unit` to the count of bin `at`, or subtracts it, depending on the variable `sign`. Sets
- * `lower` to the lesser of the old and the new count. The empty assembly costs nothing, but hides
- * from the compiler that the bin is the one that it has just read, so that the compiler changes the
- * count in memory by one instruction, without computing its address. (This is a macro, since for a
- * function the bins' address, an argument, would have to be computed.) */
+/* Adds `unit` to the count of bin `at`, or subtracts it if the caller's variable `sign` is
+ * negative. Sets `lower` to the lesser of the old and the new count. The empty assembly generates
+ * no instruction. It hides from the compiler that the count to change is the one that was just
+ * read. So the compiler changes the count in memory by one instruction, without first computing the
+ * count's address. (This is a macro, as a function would need the address of `bins` as an argument,
+ * which would take an instruction to compute.) */
 #define GLCM_CHANGE(bins, at, unit, lower)                                           \
     do {                                                                             \
         (lower) = sign > 0 ? (bins)[at] : (tc_index)(bins)[at] - (unit);             \
@@ -134,9 +136,10 @@ TC_INLINE glcm_pair64 glcm_entry(const glcm_pair64 *table, tc_index doubled)
     } while (0)
 
 /* Updates the histograms and sums when a pair of levels a <= b enters the window (sign 1) or leaves
- * it (-1). cell: the pair's index in h->cell. marginal_b: the part of s->marginal that belongs to
- * b, which the caller adds to s->marginal later; with two separate sums each addition takes one
- * instruction, with one sum they take three. */
+ * it (-1). cell: the pair's index in h->cell. The marginal changes twice: the change for level a
+ * goes to s->marginal, and that for level b to *marginal_b, which the caller adds to s->marginal
+ * after the last pair. With two sums the two additions take one instruction each; with a single sum
+ * they would take three together. */
 TC_INLINE void glcm_update_pair(glcm_bins *h, tc_index a, tc_index b, tc_index cell,
                                 const glcm_steps *t, glcm_sums *s, glcm_pair64 *marginal_b,
                                 const int sign)
@@ -181,7 +184,8 @@ TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
     const tc_u64 a = table[t >> 54];
     const tc_u64 b = table[GLCM_EXP_A + ((t >> 46) & 255)];
     const tc_u64 c = table[GLCM_EXP_A + GLCM_EXP_B + ((t >> 38) & 255)];
-    const tc_u64 r = (t & (((tc_u64)1 << 38) - 1)) << 5; /* 2^-63, < 2^43 */
+    /* r: the rest of t, in units of 2^-63; it is below 2^43 */
+    const tc_u64 r = (t & (((tc_u64)1 << 38) - 1)) << 5;
     const tc_u64 one = (tc_u64)1 << 63;
     const tc_u64 rest = one - r + tc_mulhi(r, r); /* 1 - r + r^2/2 */
     /* A factor of exactly 1 is 2^63, which cannot be shifted left. */
@@ -191,10 +195,12 @@ TC_INLINE tc_u64 glcm_exp_neg(tc_u64 t, TC_GLOBAL const tc_u64 *table)
     return tc_mulhi(product, rest) << 1;
 }
 
-/* Returns a sum in units of 2^-fbits, computed from its two forms: fine, in units of 2^-60 modulo
- * 2^64, and coarse, in units of 2^-12. coarse has an error of less than 2^15, as table entries are
- * rounded: coarse is a sum of entries, over less than 2^14 cells on a CPU, and over less than 2^15
- * ordered pairs on a device. */
+/* Returns a sum in units of 2^-fbits, computed from its two forms: `fine`, in units of 2^-60 modulo
+ * 2^64, and `coarse`, in units of 2^-12. The multiple of 2^64 that `fine` lacks is a multiple of
+ * 2^16 in units of 2^-12. So the difference of the two forms, rounded to a multiple of 2^16, is
+ * that multiple, if `coarse` has an error of less than 2^15. It has: it is a sum of rounded table
+ * entries, over less than 2^14 cells on a CPU, and over less than 2^15 ordered pairs on a device.
+ */
 TC_INLINE tc_u64 glcm_join_sums(tc_u64 fine, tc_u64 coarse, int fbits)
 {
     const tc_u64 multiple = (coarse - (fine >> (GLCM_F_BITS - GLCM_COARSE_BITS)) + (1 << 15)) >> 16;
@@ -211,22 +217,23 @@ TC_ALWAYS_INLINE void glcm_linear_features(const glcm_sums *w, tc_u32 n, glcm_di
     const tc_u64 dif = GLCM_FIRST(w->difference), idm = GLCM_SECOND(w->difference);
     const tc_u64 s1 = w->sum & GLCM_PACK_MASK, ss = w->sum >> GLCM_PACK_SHIFT;
     const tc_u64 d1 = dif & GLCM_PACK_MASK, d2 = dif >> GLCM_PACK_SHIFT;
-    /* var: 4 n^2 times the variance of the marginal; var - cov: 4 n^2 times the covariance. */
-    const tc_u64 var = n * (ss + d2) - s1 * s1, cov = 2 * (tc_u64)n * d2;
+    /* var: 4 n^2 times the variance of the marginal. contrast: 2 n^2 times the feature contrast;
+     * var - contrast is 4 n^2 times the covariance. */
+    const tc_u64 var = n * (ss + d2) - s1 * s1, contrast = 2 * (tc_u64)n * d2;
 
     if (set >> GLCM_CONTRAST & 1)
         feature[GLCM_CONTRAST] = (tc_i64)tc_div_round(d2 << 32, d.n);
     if ((set >> GLCM_CORRELATION & 1) && var == 0)
         feature[GLCM_CORRELATION] = (tc_i64)1 << 32;
     else if (set >> GLCM_CORRELATION & 1)
-        feature[GLCM_CORRELATION] = var >= cov ? (tc_i64)tc_ratio_q32(var - cov, var)
-                                               : -(tc_i64)tc_ratio_q32(cov - var, var);
+        feature[GLCM_CORRELATION] = var >= contrast ? (tc_i64)tc_ratio_q32(var - contrast, var)
+                                                    : -(tc_i64)tc_ratio_q32(contrast - var, var);
     if (set >> GLCM_VARIANCE & 1)
         feature[GLCM_VARIANCE] = (tc_i64)tc_div_q32(var, d.n4);
     if (set >> GLCM_IDM & 1)
         feature[GLCM_IDM] = (tc_i64)tc_div(
             (idm + ((tc_u64)n << (GLCM_IDM_BITS - 33))) >> (GLCM_IDM_BITS - 32), d.n);
-    if (set >> GLCM_SUM_AVERAGE & 1)
+    if (set >> GLCM_SUM_AVERAGE & 1) /* plus 2, as formulas number levels from 1 */
         feature[GLCM_SUM_AVERAGE] = (tc_i64)(tc_div_round(s1 << 32, d.n) + ((tc_u64)2 << 32));
     if (set >> GLCM_SUM_VARIANCE & 1)
         feature[GLCM_SUM_VARIANCE] = (tc_i64)tc_div_q32(var - n * d2, d.n2);
@@ -252,7 +259,8 @@ TC_INLINE void glcm_features(const glcm_sums *w, tc_u32 n, glcm_divisors d,
     tc_i64 x = (tc_i64)(f2n - 2 * fx + fxy); /* 2n (2 HX - HXY) */
     tc_u64 t;                                /* 2 (HXY2 - HXY) in units of 2^-58 */
 
-    /* Where x is small, t is computed from the sums in units of 2^-60, whose difference is exact.
+    /* If x is small, t is computed from the sums in units of 2^-60, whose difference is exact. A
+     * signed integer in these units is below 8; the limit for x is 4.
      */
     if (x >= (tc_i64)4 << fbits) {
         t = tc_div_round((tc_u64)x, d.n) << (58 - fbits);

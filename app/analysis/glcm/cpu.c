@@ -13,8 +13,8 @@
 #include "app/base/os.h"
 #include "app/base/pool.h"
 
-/* With GLCM_WHOLE_ROI, the pairs of a picture of more than this many pixels are counted by all
- * threads together, in ranges of rows of about this many pixels. */
+/* A number of pixels. With GLCM_WHOLE_ROI, if a picture has more, all threads count its pairs
+ * together, each a range of rows with about this many pixels at a time. */
 enum { LARGE_ROI = 1 << 20 };
 /* The greatest number of chunks (glcm_chunk) in a step. */
 enum { MOST_CHUNKS = 1024 };
@@ -22,10 +22,11 @@ enum { MOST_CHUNKS = 1024 };
 /* --- histograms of one window ---------------------------------------------------
  *
  * The count of a cell of the matrix starts at 0 off the diagonal and at `diagonal` (glcm_tables) on
- * it, so that one table indexed by the count serves both. A pair with a pixel outside the picture
- * is called missing. It is counted as a pair of two levels 0; subtract_missing corrects the sums.
+ * it, so that the count is the index into glcm_tables.cell_step for both kinds of cells. A pair
+ * with a pixel outside the picture is called missing. It is counted as a pair of two levels 0;
+ * subtract_missing corrects the sums.
  */
-enum { MAX_L = GLCM_MAX_LEVELS };
+enum { MAX_L = GLCM_MAX_LEVELS }; /* greatest number of grey levels */
 
 /* The levels a <= b of a pair, stored at its first pixel, and its index in glcm_bins.cell. */
 typedef struct pair_code {
@@ -36,7 +37,7 @@ typedef struct pair_code {
 /* A window: its histograms and sums. */
 typedef struct sliding_window {
     glcm_bins bins;
-    glcm_sums s;
+    glcm_sums s;               /* the sums over the pairs of the window */
     unsigned char padding[64]; /* keeps windows of two threads out of the same cache line */
 } sliding_window;
 
@@ -74,7 +75,7 @@ typedef struct cpu_worker {
     uint8_t *grey[2];   /* [n_levels][pixels]: the level of each pixel */
     uint8_t *roi[2];    /* [pixels]: 1 for pixels that have a window, else 0 */
     uint8_t *quantiser; /* made by glcm_quantiser */
-    uint32_t new_slice; /* the slice whose planes are being made */
+    uint32_t new_slice; /* the slice whose planes load_rows makes */
     /* Data of the current step: */
     uint64_t first;       /* its first chunk */
     glcm_chunk roi_chunk; /* the only chunk of the step, if the ROI is large (is_large_roi) */
@@ -161,7 +162,7 @@ static inline void subtract_linear(linear_sums *s, const linear_sums *other)
     s->difference -= other->difference;
 }
 
-/* The amounts that a pair adds to the linear sums. */
+/* The amounts that a pair adds to the linear sums (glcm_bins). */
 static inline linear_sums pair_terms(const glcm_bins *bins, const pair_code *p)
 {
     return (linear_sums){ bins->difference_term[p->b - p->a], bins->sum_term[p->a + p->b] };
@@ -257,6 +258,8 @@ static void set_moves(const glcm_lens *lens, ptrdiff_t stride, move *right, move
 static void set_move_down(const glcm_lens *lens, ptrdiff_t stride, move *down)
 {
     enum { R = GLCM_MAX_RADIUS };
+    /* the first and the last row of each column x, at index x + R; of columns without pairs, top >
+     * bottom */
     int top[2 * R + 1], bottom[2 * R + 1];
 
     for (int x = 0; x <= 2 * R; x++) {
@@ -330,7 +333,7 @@ typedef struct kept_features {
 } kept_features;
 
 /* Adds the kept features to *stat and empties k. features: the set of features that were computed.
- * Returns the sum, modulo 2^64, of those in the set `returned`. */
+ * Returns the sum, modulo 2^64, of the kept features that are in the set `returned`. */
 static uint64_t flush_kept(kept_features *k, uint32_t features, uint32_t returned, glcm_stat *stat)
 {
     glcm_stat s = { .windows = k->windows };
@@ -467,7 +470,7 @@ static void slide_by_columns(chunk_work *u, int64_t x, int64_t y)
 
 /* Moves the window to (x, y): slides it there, or counts all its pairs if that takes less time. A
  * move by one pixel updates 2 n pairs (move.n). Counting adds lens.pairs pairs and clears the
- * histograms, which takes as long as levels^2 / 64 pairs. */
+ * histograms, which takes about as long as updating levels^2 / 64 pairs. */
 static void slide_to(chunk_work *u, int64_t x, int64_t y)
 {
     const code_plane *const p = &u->plane;
@@ -638,7 +641,7 @@ static void process_row(chunk_work *u, int64_t y, int64_t x0, int64_t x1)
         x0++;
     while (x1 > x0 && !roi[x1 - 1])
         x1--;
-    back = u->started && u->x - x0 > x1 - 1 - u->x; /* from right to left */
+    back = u->started && u->x - x0 > x1 - 1 - u->x; /* from the last window to the first */
     for (int64_t i = 0; i < x1 - x0; i++) {
         const int64_t x = back ? x1 - 1 - i : x0 + i;
 
@@ -660,8 +663,8 @@ static bool is_selected(const chunk_work *u, int64_t line)
     return bands == NULL || bands[glcm_band_of(u->view, line)];
 }
 
-/* Reduces the tile to its next range of adjacent selected lines, between tile.y0 and `end`. Returns
- * false if there are no more. */
+/* Sets u->tile.y0 and u->tile.y1 to the next range of adjacent selected lines from tile.y0 on and
+ * before `end`. Returns false if there are no more selected lines. */
 static bool next_lines(chunk_work *u, int64_t end)
 {
     glcm_tile *const t = &u->tile;
@@ -734,7 +737,7 @@ static bool make_columns(chunk_work *u, scratch *s)
     return s->columns != NULL;
 }
 
-/* Sets u->maps to the maps of this chunk's offset and levels. */
+/* Sets u->maps to the maps of this chunk's offset and number of levels. */
 static void find_maps(chunk_work *u, const glcm_chunk *chunk)
 {
     const cpu_worker *const w = u->worker;
@@ -798,9 +801,9 @@ static tc_status slide_chunk(const cpu_worker *w, const glcm_chunk *chunk, scrat
 }
 
 /* If there are at most TABLES_LEVELS levels, the pairs of a ROI are counted in MOST_TABLES tables
- * in turn: with a single table, if a pair has the same levels as the pair before it, the processor
- * waits until the count is stored before it loads it again. With more levels this is less frequent,
- * and several tables would not fit in the cache. */
+ * in turn. With a single table, if a pair has the same levels as the pair before it, the processor
+ * must store the count before it can load it again, and waits. With more levels, equal pairs in
+ * succession are less frequent, and several tables would not fit in the cache. */
 enum {
     MOST_TABLES = 4,   /* number of tables for few levels */
     TABLES_LEVELS = 64 /* greatest number of levels for which MOST_TABLES tables are used */
@@ -815,7 +818,8 @@ static unsigned count_tables(unsigned levels)
 /* Counts the n pairs (p[i], q[i]). */
 static void count_run(const uint8_t *p, const uint8_t *q, size_t n, size_t levels, uint32_t *counts)
 {
-    /* the distance between two tables; 0: there is only one, and all four pointers are equal */
+    /* elements from one table to the next; 0 if there is only one table: then all four pointers are
+     * equal */
     const size_t table = count_tables((unsigned)levels) > 1 ? levels * levels : 0;
     uint32_t *const second = counts + table, *const third = second + table,
                     *const fourth = third + table;
@@ -867,7 +871,7 @@ static void clear_counts(const cpu_worker *w, const glcm_chunk *chunk, scratch *
     memset(s->counts, 0, counts_size(w->params->levels[chunk->level]) * sizeof *s->counts);
 }
 
-/* Adds up the tables, and both orders of a pair, into the first table's elements with a <= b. */
+/* Adds all tables to the first one, and in it element (b, a) to element (a, b) for a < b. */
 static void fold_counts(uint32_t *counts, size_t levels)
 {
     const size_t table = levels * levels, end = counts_size((unsigned)levels);
@@ -905,7 +909,8 @@ static bool is_large_roi(const cpu_worker *w)
     return w->params->window == GLCM_WHOLE_ROI && (size_t)w->g.nx * w->g.ny > LARGE_ROI;
 }
 
-/* For the pool: counts the pairs of a band of a large ROI. */
+/* Called by the pool's threads: counts the pairs of a band of a large ROI. A band here is a range
+ * of rows that have about LARGE_ROI pixels. */
 static void count_band(void *user, unsigned thread, size_t band)
 {
     const cpu_worker *const w = user;
@@ -937,7 +942,7 @@ static tc_status large_chunk(cpu_worker *w, glcm_stat *stat, tc_err *err)
     return status;
 }
 
-/* For the pool: computes a chunk of the step. */
+/* Called by the pool's threads: computes chunk number w->first + part. */
 static void run_chunk(void *user, unsigned thread, size_t part)
 {
     cpu_worker *const w = user;
@@ -950,7 +955,8 @@ static void run_chunk(void *user, unsigned thread, size_t part)
     glcm_stat_clear(&w->results[part]);
     if (more != NULL)
         glcm_more_stat_clear(more);
-    /* With GLCM_WHOLE_ROI the band sums are not used, nor written, so that they take no memory. */
+    /* With GLCM_WHOLE_ROI the band sums are not used. They are not written either, so that the
+     * system does not allocate their pages. */
     if (w->params->window != GLCM_WHOLE_ROI)
         w->bands[part] = (glcm_bands){ { 0 } };
     status = w->params->window == GLCM_WHOLE_ROI
@@ -962,8 +968,8 @@ static void run_chunk(void *user, unsigned thread, size_t part)
 
 /* --- planes of a slice ----------------------------------------------------------------------- */
 
-/* Planes are transposed in squares of this side, in pixels. The pool loads this many rows at a
- * time. */
+/* The side, in pixels, of the squares in which planes are transposed. A part of load_rows has this
+ * many rows. */
 enum { SQUARE = 64 };
 
 /* Writes SQUARE rows of a plane, from y0 on, into the transposed plane. */
@@ -975,7 +981,7 @@ static void transpose_rows(const uint8_t *in, size_t nx, size_t ny, size_t y0, u
                 out[x * ny + y] = in[y * nx + x];
 }
 
-/* For the pool: makes SQUARE rows of the planes of slice w->new_slice. */
+/* Called by the pool's threads: makes SQUARE rows of the planes of slice w->new_slice. */
 static void load_rows(void *user, unsigned thread, size_t part)
 {
     const cpu_worker *const w = user;
@@ -1047,6 +1053,7 @@ static void cpu_close(void **worker)
 static tc_status make_planes(cpu_worker *w, tc_err *err)
 {
     const size_t plane = (size_t)w->g.nx * w->g.ny;
+    /* windows of a whole ROI do not slide, so no transposed planes are needed */
     const int orientations = w->params->window == GLCM_WHOLE_ROI ? 1 : 2;
 
     w->quantiser = glcm_quantiser(&w->g, w->work->pixels->bits);

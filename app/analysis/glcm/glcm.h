@@ -4,9 +4,9 @@
  * declares the parameters, the state, the geometry and the tables, which both backends share.
  * docs/analyses/glcm.md explains the analysis to its users.
  *
- * A pair is two pixels at a given offset (dx, dy). "The 13" are the features of core.h; those
- * beyond them are in more_core.h. The ROI, region of interest, is the set of pixels that have a
- * window; with the window GLCM_WHOLE_ROI there is one matrix for the whole ROI instead.
+ * A pair is two pixels at a given offset (dx, dy). "The 13" are Haralick's features, in core.h;
+ * more_core.h has the features beyond the 13. The ROI, region of interest, is the set of pixels
+ * that have a window; with the window GLCM_WHOLE_ROI there is one matrix for the whole ROI instead.
  */
 #ifndef GLCM_H
 #define GLCM_H
@@ -37,6 +37,7 @@ typedef enum glcm_window { GLCM_DISC, GLCM_SQUARE, GLCM_WHOLE_ROI } glcm_window;
 /* The kind of region of interest. */
 typedef enum glcm_roi { GLCM_ROI_ALL, GLCM_ROI_DISC, GLCM_ROI_MASK } glcm_roi;
 
+/* The second pixel of a pair is at (dx, dy) from the first. */
 typedef struct glcm_offset {
     int dx, dy;        /* pixels; dy > 0, or dy = 0 and dx > 0 */
     unsigned distance; /* index into glcm_params.distances */
@@ -153,7 +154,8 @@ void glcm_stat_merge(glcm_stat *stat, const glcm_stat *other);
  * pairs enter and leave when the window moves. */
 typedef struct glcm_view {
     uint32_t nx, ny;        /* size of the picture in this orientation */
-    int64_t x0, y0, x1, y1; /* bounding box, half-open, of the ROI; of a mask the whole picture */
+    int64_t x0, y0, x1, y1; /* bounding box, half-open, of the ROI; the whole picture if
+                               the ROI is a mask */
 } glcm_view;
 
 /* The first pixels of all pairs of one offset within a window; they form a lens, the intersection

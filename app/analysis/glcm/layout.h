@@ -39,12 +39,13 @@
  * again. */
 #define GLCM_SEGMENT 256
 
-/* The greatest number of rows of a lens (the pairs of one offset in a window, glcm_lens). */
+/* The greatest number of rows of a lens (glcm_lens: the first pixels of an offset's pairs in a
+ * window). */
 #define GLCM_MAX_LENS_ROWS 127
 
-/* Work-items of a work-group of the kernel that computes features. */
+/* The number of work-items in a work-group of the kernel that computes features. */
 #define GLCM_GROUP 64
-/* Windows that a work-group of this kernel processes. */
+/* The number of windows that such a work-group processes. */
 #define GLCM_GROUP_WINDOWS 2048
 
 /* A chunk of a batch: the windows of a tile of a slice, with one offset and one number of levels.
@@ -59,10 +60,10 @@ typedef struct glcm_work {
     tc_i32 first_move;    /* index of the offset's first glcm_move */
     tc_i32 moves;         /* number of glcm_moves of the offset */
     tc_u32 levels;
-    tc_i32 partial;        /* index of the statistics of the chunk's first work-group */
-    tc_i32 transposed;     /* maps: window (x,y) is the window of pixel (y,x) */
-    tc_i32 interior;       /* all pixels of pairs of all windows are within the picture */
-    tc_i32 map_x0, map_y0; /* maps: pixel of window (0,0) */
+    tc_i32 partial;    /* index of the statistics of the chunk's first work-group */
+    tc_i32 transposed; /* for maps: whether window (x,y) is the window of pixel (y,x) */
+    tc_i32 interior;   /* whether the pixels of all pairs of all windows are within the picture */
+    tc_i32 map_x0, map_y0; /* for maps: the pixel of window (0,0) */
     tc_i32 line0, lines;   /* for GLCM_BAND: index of row 0 among the view's lines; number of the
                               view's lines */
     tc_i32 map[GLCM_ALL_FEATURES]; /* maps: for each feature, the index of its plane, or -1 */

@@ -85,8 +85,9 @@ void glcm_add_matrix(const uint32_t *pairs, unsigned levels, const glcm_tables *
 /* --- statistics ------------------------------------------------------------------------------ */
 
 /* Sets *mean and *variance (of the population) of n > 0 values v, whose sums in *m are in units of
- * 2^-32. To avoid cancellation, the variance is computed about an integer c near the mean: with e =
- * sum - n c and S = sum (v-c)^2 = squares - 2 c sum + n c^2, the variance is (S - e^2/n) / n. */
+ * 2^-32. To avoid cancellation, deviations from an integer c near the mean are used. Let e = sum -
+ * n c, and let S = squares - 2 c sum + n c^2, which is the sum of (v - c)^2. Then the variance is
+ * (S - e^2/n) / n. */
 static void mean_and_variance(const glcm_moments *m, uint64_t n, double *mean, double *variance)
 {
     const i128 sum = (i128)join_halves(m->sum_lo, m->sum_hi);
@@ -103,7 +104,8 @@ static void mean_and_variance(const glcm_moments *m, uint64_t n, double *mean, d
         *variance = 0;
 }
 
-/* All statistics of a state. Entry i belongs to level i / n_offsets and offset i % n_offsets. */
+/* All statistics of a state. Entry i of stats and of more belongs to the number of levels with
+ * index i / n_offsets and the offset with index i % n_offsets. */
 typedef struct statistics {
     const glcm_params *p;
     const glcm_stat *stats;

@@ -103,7 +103,8 @@ static size_t list_offsets(const glcm_params *p, unsigned index, glcm_offset *ou
 {
     const int d = (int)p->distances[index];
     const int four[4][2] = { { d, 0 }, { -d, d }, { 0, d }, { d, d } }; /* dx, dy */
-    /* 4 (d - 1/2)^2 and 4 (d + 1/2)^2 */
+    /* A length l rounds to d if (d - 1/2)^2 <= l^2 < (d + 1/2)^2. lo and hi are these bounds times
+     * 4, which makes them integers. */
     const long lo = (long)(2 * d - 1) * (2 * d - 1), hi = (long)(2 * d + 1) * (2 * d + 1);
     size_t n = 0;
 
@@ -148,7 +149,7 @@ static tc_status make_offsets(glcm_params *p, const char *where, tc_err *err)
 
 /* --- derived parameters ---------------------------------------------------------------------- */
 
-/* Finds the level and offset of map number `index`. */
+/* Sets the fields level and offset of map number `index`, and checks the map. */
 static tc_status find_map(glcm_params *p, size_t index, const char *where, tc_err *err)
 {
     glcm_map *const map = &p->maps[index];

@@ -1,10 +1,10 @@
 /*
- * glcm: checks whether an item's pixels can have given these arrays. All windows of some bands are
- * computed again, and must have the claimed band sums and maps: this shows whether every window was
- * computed. For each combination of a number of levels and a distance, a random sample of windows
- * is also computed again: this shows whether the claimed features are those of the windows. With
- * GLCM_WHOLE_ROI the only matrix is computed again. Bands and windows are chosen at random after
- * the result was returned.
+ * glcm: checks whether an item's pixels can have given the arrays of a result (the claimed arrays).
+ * All windows of some bands are computed again and must have the claimed band sums and maps. This
+ * shows whether every window was computed. For each combination of a number of levels and a
+ * distance, a random sample of windows is also computed again. This shows whether the claimed
+ * features are those of the windows. With GLCM_WHOLE_ROI the whole matrix is computed again. Bands
+ * and windows are chosen at random after the result was returned.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ enum {
 /* How many random windows are chosen for bands of rows, and how many for bands of columns
  * (count_places). The band of each chosen window is computed again. */
 enum {
-    LINES = 32,     /* one window, plus one for every LINES rows or columns that have windows ... */
+    LINES = 32,     /* one window, plus one for every LINES rows or columns with windows ... */
     MOST_PLACES = 4 /* ... but at most this many */
 };
 
@@ -36,15 +36,15 @@ enum {
  * are fewer, one of them has all windows with the probability (number of samples) / ONE_WHOLE. */
 enum { ONE_WHOLE = 100 };
 
-/* The mean of log(found / claimed standard deviation) may be at most RATIO_ERRORS divided by the
- * root of the number of windows in all samples (judge_ratios). */
+/* The mean of the logarithm of (found / claimed standard deviation) may be at most RATIO_ERRORS
+ * divided by the root of the number of windows in all samples (judge_ratios). */
 static const double RATIO_ERRORS = 3;
-/* For the means of a feature in all samples: the sum of the squares of their differences from the
- * claimed means, in standard errors, has the expectation n, the number of samples. The sum may be
- * as large as it is, by chance, with a probability of at most exp(-RARE). */
+/* For judge_means: a feature's means in the n samples differ from the claimed means; the sum of the
+ * squares of these differences, in standard errors, has the expectation n. The result is refused if
+ * chance makes the sum as large with a probability of at most exp(-RARE). */
 static const double RARE = 10;
-/* A feature is left out of that mean logarithm and of that sum if its minimum or maximum is more
- * than this many standard deviations from its mean. */
+/* A feature is left out of the mean logarithm and of the sum of squares above if its minimum or
+ * maximum is more than FAR standard deviations from its mean. */
 static const double FAR = 6;
 
 /* Numbers of windows, counted by their centres. A line is a row of a view (glcm_view): a row of the
@@ -85,7 +85,8 @@ static tc_status count_centres(const glcm_geometry *g, centres *c, tc_err *err)
     return TC_OK;
 }
 
-/* The number of random windows for the bands of one orientation that has this many lines. */
+/* The number of random windows from which bands of rows (or columns) are chosen, if this many rows
+ * (or columns) have windows. */
 static int64_t count_places(int64_t lines)
 {
     return lines / LINES + 1 < MOST_PLACES ? lines / LINES + 1 : MOST_PLACES;
@@ -191,7 +192,7 @@ static tc_status compute_sample(const an_work *work, const sample *s, wu_output 
     return status == TC_OK ? an_compute_item(&an_glcm, &part, 0, 0, out, err) : status;
 }
 
-/* The greatest distance of a feature's values from `mean`. */
+/* The greatest distance of a feature's values from `mean`, from their minimum and maximum. */
 static double reach_of(const double statistics[GLCM_STATISTICS], double mean)
 {
     return fmax(statistics[GLCM_MAX] - mean, mean - statistics[GLCM_MIN]);
@@ -199,12 +200,12 @@ static double reach_of(const double statistics[GLCM_STATISTICS], double mean)
 
 /* Returns text that says what is wrong with the claimed statistics of a feature, given the
  * statistics found in n of its windows, or NULL if nothing is wrong. Sets *status to the status to
- * fail with. Mean and variance may differ by six standard errors, which are hardly ever exceeded: 6
- * sd / sqrt(n) for the mean, and at most reach times that for the variance, as the fourth central
- * moment is at most reach^2 sd^2. If a few rare windows cause most of the variance, their number in
- * the sample varies more than the standard error says. Therefore the slack also allows two rare
- * windows too many in the sample: each differs from the mean by at most found_reach, so the two
- * shift the sample's mean by at most 2 found_reach / n. */
+ * fail with. Mean and variance may differ by six standard errors, which chance hardly ever exceeds.
+ * For the mean these are 6 sd / sqrt(n). For the variance they are at most `reach` times as much,
+ * as the fourth central moment is at most reach^2 sd^2. If a few rare windows cause most of the
+ * variance, their number in the sample varies more than the standard error says. Therefore the
+ * slack also allows two rare windows too many in the sample: each differs from the mean by at most
+ * found_reach, so the two shift the sample's mean by at most 2 found_reach / n. */
 static const char *fault_of(const double claimed[GLCM_STATISTICS],
                             const double found[GLCM_STATISTICS], double n, tc_status *status)
 {

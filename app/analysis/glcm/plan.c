@@ -1,5 +1,5 @@
-/* glcm: the geometry (which windows and pairs there are, how the work is divided), the plan of the
- * work, the self-tests, and the struct an_glcm. */
+/* glcm: computes the geometry (glcm.h: windows, their pairs, and how the work is divided) and the
+ * plan of an item, and defines the self-tests and the struct an_glcm. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,10 @@
 
 /* The greatest number of windows in a chunk. */
 #define CHUNK_WINDOWS ((int64_t)1 << 17)
-/* The greatest number of operations in a chunk; a thread does about 5 in a nanosecond. */
+/* The greatest number of operations in a chunk; a thread does about five per nanosecond. */
 #define CHUNK_FLOPS ((double)(1 << 28))
-/* The least number of rows in a band. Preparing a band takes as long as about 33 of its rows. */
+/* The least number of rows in a band, a range of rows of the ROI's box (glcm_geometry). Preparing a
+ * band takes about as long as computing 33 of its rows. */
 #define BAND_ROWS 16
 
 /* Whether the pixel (x, y), relative to the window's centre, is in the window. */
@@ -66,7 +67,7 @@ void glcm_lens_init(const glcm_params *p, const glcm_offset *o, glcm_lens *lens)
     }
 }
 
-/* The number of bits of v, without leading zeros. */
+/* The number of bits that v needs: 1 plus the position of its highest bit, or 0 for v = 0. */
 static uint32_t bit_length(uint64_t v)
 {
     return v == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(v);
@@ -80,7 +81,7 @@ static glcm_view transposed_view(const glcm_view *v)
 
 /* Returns the number of operations per window with this number of levels. The terms with the radius
  * r are for the pairs that enter and leave the window; the terms with `levels` are for features
- * beyond the 13, some of which read all cells of the matrix. */
+ * beyond the 13, some of which need all cells of the matrix. */
 static double window_flops(const glcm_params *p, double levels)
 {
     const double r = p->radius;
@@ -147,8 +148,8 @@ static tc_status plan_geometry(const glcm_params *p, const wu_item *item, glcm_g
         window = (uint64_t)(2 * p->radius + 1) * (uint64_t)(2 * p->radius + 1);
     /* An offset is at least one pixel long, so a window has fewer pairs than pixels. */
     g->max_pairs = (uint32_t)window;
-    /* The largest number of fraction bits with which 2n log2(2n), in units of 2^-fbits, is below
-     * 2^62. */
+    /* The largest number of fraction bits with which 2n log2(2n), for n = max_pairs, in units of
+     * 2^-fbits, is below 2^62; but at most 58, as glcm_features requires. */
     g->fbits = 62 - (int)bit_length(2 * window * bit_length(2 * window));
     if (g->fbits > 58)
         g->fbits = 58;
@@ -281,7 +282,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
                        "%s: has a mask, but the parameters' roi is not "
                        "{\"type\":\"mask\"}",
                        where);
-    /* A disc that lies outside the picture is found here. */
+    /* plan_geometry fails only if the ROI's disc lies outside the picture. */
     if (plan_geometry(p, item, &g, NULL) != TC_OK)
         return tc_fail(err, TC_BAD_INPUT, "%s: the region of interest lies outside the picture",
                        where);
@@ -304,9 +305,9 @@ size_t glcm_state_maps_at(const glcm_params *p)
     return glcm_state_bands_at(p) + sizeof(glcm_bands);
 }
 
-/* Returns an_plan.thread_bytes. With GLCM_WHOLE_ROI a thread has one matrix, or four of up to 64
- * levels, and logarithms. Otherwise it has the codes of the pairs of a tile with its margin, sums
- * of its columns, and a window's histograms (cpu.c). */
+/* Returns an_plan.thread_bytes. With GLCM_WHOLE_ROI a thread has one matrix, or four if there are
+ * at most 64 levels, and a cache of logarithms. Otherwise it has the codes of the pairs of a tile
+ * with its margin, sums of its columns, and a window's histograms (cpu.c). */
 static uint64_t thread_bytes(const glcm_params *p, const glcm_geometry *g)
 {
     const uint64_t margin = 2 * (uint64_t)p->radius + 4;

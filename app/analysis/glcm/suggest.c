@@ -1,8 +1,9 @@
 /*
- * glcm: suggests parameters from sample pictures, with which the analysis takes only seconds: it
- * computes one matrix for each distance and direction over the whole picture. The suggested range
- * leaves out the darkest and the brightest thousandth of all pixels. It is the same for all
- * pictures, so that a difference in brightness between pictures is a difference in features.
+ * glcm: suggests parameters from sample pictures. With these parameters the analysis takes only
+ * seconds, as it computes one matrix of the whole picture for each distance and direction. The
+ * suggested range leaves out the darkest and the brightest thousandth of all pixels. It is the same
+ * for all pictures, so that a difference in brightness between pictures is a difference in
+ * features.
  */
 #include <stdlib.h>
 
@@ -11,7 +12,7 @@
 
 enum {
     BINS = 64,     /* greatest number of bars in the report's histogram */
-    LEVELS = 32,   /* suggested number of levels, if there are as many grey values */
+    LEVELS = 32,   /* suggested number of levels; fewer if the range has fewer grey values */
     GREYS = 65536, /* possible grey values */
     CUT_OFF = 1000 /* 1 / CUT_OFF of the pixels are below the range, and 1 / CUT_OFF above it */
 };

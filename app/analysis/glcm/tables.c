@@ -12,7 +12,8 @@
 typedef unsigned __int128 u128;
 
 /* Sets lg[k] to log2(k) in units of 2^-60, for k up to n. The logarithms are exactly additive: only
- * logarithms of primes are rounded; the logarithm of a product is the sum of its factors' ones. */
+ * logarithms of primes are rounded, and the logarithm of a product is the sum of the logarithms of
+ * its factors. */
 static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
 {
     /* the smallest prime factor of each k that is not a prime; 0 for primes */
@@ -26,7 +27,7 @@ static tc_status additive_logs(uint32_t n, uint64_t *lg, tc_err *err)
             lg[k] = lg[factor[k]] + lg[k / factor[k]];
             continue;
         }
-        lg[k] = (uint64_t)((tc_log2_q80(k) + (1 << 19)) >> 20);
+        lg[k] = (uint64_t)((tc_log2_q80(k) + (1 << 19)) >> 20); /* rounded from units of 2^-80 */
         for (uint64_t m = (uint64_t)k * k; m <= n; m += k)
             if (factor[m] == 0)
                 factor[m] = k;
