@@ -1,4 +1,4 @@
-/* voting: checks whether the arrays of a result are possible, without looking at the pixels. */
+/* voting: checks the arrays of a result, without the pixels, for values that no item can give. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ static bool coordinate_fits(const voting_params *p, double v, int64_t scale, int
     k = (int64_t)floor(v * (double)den + 0.5);
     if ((double)k / (double)den != v || (signbit(v) != 0) != (k < 0)) /* -0 is not allowed */
         return false;
-    *pixel = (uint32_t)((k + 2 * scale) / den);
+    *pixel = (uint32_t)((k + 2 * scale) / den); /* v rounded to the nearest integer */
     return p->refine || k == (int64_t)*pixel * den;
 }
 
@@ -66,8 +66,9 @@ static tc_status check_order(const voting_params *p, const voting_peaks *peaks, 
     return TC_OK;
 }
 
-/* Checks that scores are from 1, or from a given threshold, to the greatest weight, 4095, times the
- * number of pixels of the box around the ball. */
+/* Checks the bounds of scores. The least possible score is 1, or the threshold if one is given. The
+ * greatest is the greatest weight, 4095, times the number of pixels of the box around the ball of
+ * the radius. */
 static tc_status check_scores(const voting_params *p, const voting_scheme *s, const wu_output *out,
                               tc_err *err)
 {

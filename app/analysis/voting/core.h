@@ -17,9 +17,10 @@
 #define VOTING_QUOTIENT(a, b) ((tc_u64)(tc_i64)((double)(tc_i64)(a) / (double)(tc_i64)(b)))
 #endif
 
-/* Rounding of the blur's sums. The weights along an axis add up to 2^12. Along the first axis, sums
- * of 16-bit pixels are below 2^28; they are rounded to 20 bits, of which 4 are fraction bits. Along
- * the next axes, sums of these are below 2^32, and are rounded to 20 bits again. */
+/* The rounding of the blur's sums. The weights along an axis add up to 2^12. Along the first axis,
+ * sums of 16-bit pixels are below 2^28. They are rounded to 20 bits, of which 4 are fraction bits.
+ * Along each further axis, sums of these values are below 2^32, and are rounded to 20 bits again.
+ */
 #define VOTING_ROUND_FIRST(sum) (((sum) + 128u) >> 8)
 #define VOTING_NEXT_BITS 12
 #define VOTING_ROUND_NEXT(sum) (((sum) + (1u << (VOTING_NEXT_BITS - 1))) >> VOTING_NEXT_BITS)
@@ -120,10 +121,11 @@ typedef struct voting_lines {
     tc_i64 m[3][3], v[3];
 } voting_lines;
 
-/* Adds the gradient g of the pixel at d, relative to the peak, to the sums, if the pixel is a voter
- * and its gradient points towards the peak within 22.5 degrees. u is the direction on the surface
- * of a cube of half side 64. |d| < 2^16 and |u|^2 < 2^14, so dot^2 * 2^10 < 2^57. A term of the
- * sums is less than 2^12 * 2^12 * 2^16, and there are less than 2^20 terms. */
+/* Adds the gradient g of the pixel at d, relative to the peak, to the sums. Leaves it out if the
+ * pixel is not a voter, or if its gradient does not point towards the peak within 22.5 degrees. u
+ * is the gradient's direction as a point on the surface of the cube [-64, 64]^3. |d| < 2^16 and
+ * |u|^2 < 2^14, so dot^2 * 2^10 < 2^57. A term of the sums is less than 2^12 * 2^12 * 2^16, and
+ * there are less than 2^20 terms. */
 TC_INLINE void voting_add_line(TC_CONSTANT const voting_shape *s, const tc_i64 d[3],
                                const tc_i64 g[3], voting_lines *l)
 {
@@ -178,11 +180,12 @@ TC_INLINE size_t voting_spans_at(TC_CONSTANT const voting_shape *s, tc_u32 dir, 
            voting_spans_of_layer(s->reach[1]);
 }
 
-/* A span cut off at the border of the picture. */
+/* A span cut off at the border of the picture: [lo, hi], relative to the voter. */
 typedef struct voting_part {
     tc_i32 lo, hi;
 } voting_part;
-/* The part of a span, relative to position `at`, that is within [0, n). */
+/* The part of a span within the picture. at: the voter's coordinate along the axis of the span; n:
+ * the length of the picture along this axis. */
 TC_INLINE voting_part voting_clip_span(voting_span span, tc_i32 at, tc_i32 n)
 {
     voting_part p;
@@ -203,8 +206,8 @@ TC_INLINE voting_part voting_clip_span(voting_span span, tc_i32 at, tc_i32 n)
 #define VOTING_NO_UNROLL
 #endif
 
-/* The largest of the sums of a row's pixels [lo, hi]. This does not find the pixel that has it, so
- * that compilers vectorise the loop. */
+/* The largest of the sums of a row's pixels [lo, hi]. The position of that pixel is not recorded,
+ * so that compilers vectorise the loop. */
 TC_INLINE tc_u32 voting_most_votes(TC_GLOBAL const tc_u32 *row, voting_part p)
 {
     tc_u32 most = 0;

@@ -18,7 +18,7 @@ typedef struct cpu_worker {
     /* The current step: */
     voting_phase phase;
     uint64_t first_band;
-    uint32_t strips; /* number of strips of each band; 1 if a band does not take long */
+    uint32_t strips; /* number of strips of each band; 1 in phases whose bands do not take long */
     /* TURN: [bands of the step][band_rows][nx], the turned voters. They are copied to the state
      * when all these bands are done, so a step that is stopped leaves the state as it was. */
     uint32_t *turned;
@@ -55,7 +55,8 @@ typedef struct band {
     size_t stride;  /* elements from one row to the next */
     int rows;
     uint32_t x0, x1;                 /* half-open */
-    uint32_t voters_from, voters_to; /* half-open: columns of voters whose cones reach x0 to x1 */
+    uint32_t voters_from, voters_to; /* half-open: the columns of all voters whose cones may
+                                        reach the columns [x0, x1) */
 } band;
 
 /* Adds the votes of one voter to the band. The voter is in column x, and its row is y rows
@@ -158,10 +159,11 @@ static void turn_in_stack(const cpu_worker *w, uint32_t *turned, uint32_t z, uin
     }
 }
 
-/* Images: voters are turned with a table of maxima. Its level k has, for each pixel, the largest
- * sum of the 2^k pixels that begin there. The largest sum of a span is therefore the larger of two
- * entries, one for the span's first 2^k pixels and one for its last 2^k pixels, which may overlap.
- * Pixels outside the picture have the sum 0 in the table, which never is the largest. */
+/* In images, voters are turned with a table of maxima. Level k of the table has, for each pixel,
+ * the largest sum of votes of the 2^k pixels of its row from this pixel on. So the largest sum of a
+ * span is the larger of two entries: that for the span's first 2^k pixels, and that for its last
+ * 2^k pixels, which may overlap the first. Pixels outside the picture have the sum 0, so they are
+ * never taken for the largest. */
 
 /* The number of columns of voters for which the table is made at a time. */
 enum { TURN_COLUMNS = 256 };
@@ -219,7 +221,8 @@ static void make_reads(cpu_worker *w)
     w->reads_round = w->tables.round;
 }
 
-/* Four sums, compared as signed numbers: sums of an image are below 2^31 (VOTING_WEIGHT_LIMIT). */
+/* Four sums. They are compared as signed numbers, since SSE2 has no unsigned comparison; sums of an
+ * image are below 2^31 (VOTING_WEIGHT_LIMIT). */
 typedef int32_t sums4 __attribute__((vector_size(16), aligned(4), may_alias));
 
 /* Sets out[i] to the larger of a[i] and b[i]. */
@@ -331,7 +334,8 @@ static void store_turned(const cpu_worker *w, uint64_t n)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* Called by the pool's threads: does a part of the step, which is a band or a strip of one. */
+/* Called by the pool's threads: does a part of the step, which is a strip of a band, or the whole
+ * band if it has one strip. */
 static void run_band(void *user, unsigned thread, size_t part)
 {
     const cpu_worker *const w = user;
@@ -378,7 +382,8 @@ static void cpu_close(void **worker)
     free(w);
 }
 
-/* The greatest number of bands that a step of TURN does: enough for many threads. */
+/* The greatest number of bands that a step of TURN does. They have about 2^20 voters, and are at
+ * least 16, enough for many threads. */
 static uint64_t max_turned_bands(const voting_scheme *s)
 {
     const uint64_t voters = 1 << 20, bands = voters / ((uint64_t)s->band_rows * s->nx) + 16;
@@ -451,12 +456,12 @@ static tc_status cpu_open(const an_work *work, const void *state, void **worker,
     return make_worker(work, &s, worker, err);
 }
 
-/* The number of strips that a band is divided into, so that none of them takes long. */
+/* The number of strips that a band is divided into, so that no strip takes long. */
 static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 {
     const double max_cost = 1 << 27, rows = s->band_rows, cone_rows = (double)voting_offset_rows(s);
-    /* cost: of a column, an upper bound of its additions (VOTE) or look-ups (TURN); max_cost: the
-     * greatest cost of a strip */
+    /* cost: an upper bound of the additions (VOTE) or look-ups (TURN) for a column of a band;
+     * max_cost: the greatest cost of a strip */
     const double cost = phase == VOTING_VOTE ? cone_rows / (2 * s->shape.reach[1] + 1) *
                                                    (rows + 2 * s->shape.reach[1]) * rows
                         : phase == VOTING_TURN ? rows * cone_rows * (2 * s->shape.reach[2] + 1)
@@ -467,9 +472,9 @@ static uint32_t strips_of(const voting_scheme *s, voting_phase phase)
 }
 
 /* Does a step of VOTE or TURN of at most *n bands; sets *n to the number of bands that are done. As
- * all strips of a band together can take long, work->poll is called between strips. If the poll
- * stops the step, the step has no effect: votes will be computed again, and turned voters are not
- * copied to the state, so that no voter turns twice. */
+ * all strips of a band together can take long, work->poll is called between strips. If work->poll
+ * stops the step, the step has no effect: its votes will be computed again, and turned voters are
+ * not copied to the state, so that no voter turns twice. */
 static tc_status do_round(cpu_worker *w, int round, uint64_t *n, tc_err *err)
 {
     const size_t size = w->phase == VOTING_TURN ? (size_t)*n * w->s.band_rows * w->s.nx : 0;

@@ -1,7 +1,8 @@
 /*
- * voting: leaves out the points that are not on the foreground, the pixels on the cells' side of
- * Otsu's threshold. Voting also finds points on the background, as gradients also meet between
- * dense cells, and anywhere in a background of noise.
+ * voting: removes the points that are not on the foreground. The foreground is the pixels on the
+ * cells' side of Otsu's threshold: above it if cells are bright, below it if they are dark. Voting
+ * also finds points on the background, as gradients also meet between dense cells, and anywhere in
+ * a background of noise.
  */
 #include "app/analysis/common/otsu.h"
 #include "app/analysis/voting/voting.h"
@@ -62,7 +63,7 @@ tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *e
     return_if_error(voting_find_dark(work, &dark, err));
     return_if_error(find_threshold(work, dark, &threshold, err));
     for (size_t i = 0; i < p->n; i++) {
-        const double *const point = p->list[i].point; /* never below -1/2 */
+        const double *const point = p->list[i].point; /* at least -1/2 (refine.c) */
 
         if (is_cell(work->pixels, (uint32_t)(point[0] + 0.5), (uint32_t)(point[1] + 0.5),
                     (uint32_t)(point[2] + 0.5), threshold, dark))

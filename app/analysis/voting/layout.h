@@ -6,15 +6,15 @@
 
 #include "app/analysis/common/core.h"
 
-/* A voter is a 32-bit word: index of its direction in bits 0-15, weight (0: no voter) in bits
- * 16-27. */
+/* A voter is a 32-bit word: the index of its direction in bits 0 to 15, and its weight in bits 16
+ * to 27. A pixel that is not a voter has the weight 0. */
 #define VOTING_DIR(voter) ((voter) & 0xffffu)
 #define VOTING_WEIGHT(voter) ((voter) >> 16)
 #define VOTING_VOTER(weight, dir) ((tc_u32)(weight) << 16 | (dir))
 /*
  * Weights are less than this limit, 2^12, so the sum over at most 2^20 voters fits in 32 bits. The
  * ball of the largest radius has fewer pixels: 137,065 in 3D (radius 32), 50,617 in 2D (radius
- * 127); spacings that differ only make it smaller.
+ * 127); different spacings along the axes only reduce the number.
  */
 #define VOTING_WEIGHT_LIMIT 4096u
 
@@ -32,13 +32,14 @@ typedef struct voting_span {
 #define VOTING_HI(span) ((tc_i32)(span).hi)
 #endif
 
-/* 64-bit sums that a device returns for each peak: the lower triangle of voting_lines.m, and v. */
+/* The number of 64-bit sums that a device returns for each peak: the six of the lower triangle of
+ * voting_lines.m, and the three of voting_lines.v. */
 #define VOTING_LINE_SUMS 9
-/* Work-items of the work-group that computes the sums of a peak. */
+/* The number of work-items in the work-group that computes the sums of a peak. */
 #define VOTING_LINE_GROUP 32
 
-/* Greatest number of weights of a blur on each side of the middle weight: 3.5 times the greatest
- * sigma (16), plus one. */
+/* The greatest number of weights of a blur on each side of the middle weight: 3.5 times
+ * VOTING_MAX_SIGMA, which is 56, plus one. */
 #define VOTING_MAX_HALF 57
 
 /* The values that kernels need, which depend on the parameters and the item. Axes are z, y, x. */

@@ -1,6 +1,6 @@
 /*
- * voting: finds the points in the sums of the last round, declares the arrays of a result and fills
- * them.
+ * voting: finds the points, which are peaks of the sums of votes of the last round, declares the
+ * arrays of a result and fills them.
  */
 #include "app/analysis/voting/voting.h"
 
@@ -21,7 +21,7 @@ static bool ranks_before(const uint32_t *votes, size_t a, size_t b)
     return votes[a] > votes[b] || (votes[a] == votes[b] && a < b);
 }
 
-/* Whether pixel (z, y, x) comes before all its neighbours. */
+/* Whether pixel (z, y, x) is a peak: it comes before all its neighbours (ranks_before). */
 static bool is_peak(const voting_scheme *s, const uint32_t *votes, uint32_t z, uint32_t y,
                     uint32_t x)
 {
@@ -68,7 +68,7 @@ static tc_status find_peaks_in_rows(const voting_scheme *s, const uint32_t *vote
 
     for (uint32_t y = y0; y < y1; y++)
         for (uint32_t x = 0; x < s->nx; x++, i++) {
-            /* Comparing four neighbours first rules out most pixels. */
+            /* Comparing the four nearest pixels first rules out most pixels. */
             if (votes[i] == 0 || (x > 0 && votes[i - 1] >= votes[i]) ||
                 (x + 1 < s->nx && votes[i + 1] > votes[i]) ||
                 (y > 0 && votes[i - s->nx] >= votes[i]) ||
@@ -85,13 +85,13 @@ typedef struct search {
     const voting_scheme *s;
     const uint32_t *votes;
     struct thread_result {
-        candidates peaks; /* the peaks in the bands that the thread did */
+        candidates peaks; /* the peaks in the bands that this thread searched */
         tc_status status;
         tc_err err;
     } *results; /* [threads] */
 } search;
 
-/* For the pool: finds the peaks of a band. */
+/* Called by the pool's threads: finds the peaks of a band. */
 static void search_band(void *user, unsigned thread, size_t band)
 {
     const search *const job = user;
@@ -170,8 +170,8 @@ typedef struct grid {
     size_t box[3]; /* size of a box in pixels */
     size_t n[3];   /* number of boxes along each axis */
     int64_t *head; /* [n[0]][n[1]][n[2]]: index of a kept peak in the box, from which `next` leads
-                      to the others; -1: there is none */
-    int64_t *next; /* for each kept peak: the next one in its box; -1: there is none */
+                      to the others; -1 if the box has none */
+    int64_t *next; /* for each kept peak: the next one in its box; -1 at the last one */
 } grid;
 
 static tc_status grid_init(const voting_scheme *s, size_t n_peaks, grid *g, tc_err *err)
@@ -284,9 +284,9 @@ static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting
 
 /* --- threshold ------------------------------------------------------------------------------- */
 
-/* The threshold "auto" is 3/10 of a middle score: that of the peak at which the best peaks, added
- * up in order, reach half of the sum of all scores. Many weak peaks, which are noise, hardly change
- * this threshold, and it does not depend on the number of cells. */
+/* The threshold "auto" is 3/10 of the score of the middle peak. This is the peak at which the
+ * scores, added up from the best peak on, reach half of the sum of all scores. Many weak peaks,
+ * which are noise, hardly change this threshold, and it does not depend on the number of cells. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p)
 {
     uint64_t sum = 0, part = 0;
@@ -321,7 +321,7 @@ tc_status voting_declare_arrays(const void *params, const wu_item *item, wu_outp
     };
 
     const voting_params *const p = params;
-    /* BRIGHT, RADIUS: indices in `arrays` of arrays that only some results have */
+    /* BRIGHT, RADIUS: indices in `arrays` of the two arrays that only some results have */
     enum { DECLARED = sizeof arrays / sizeof arrays[0], BRIGHT = 1, RADIUS };
     wu_declaration declared[DECLARED];
     size_t n = 0;

@@ -6,7 +6,8 @@
 
 static const char *const polarities[] = { "bright", "dark", "auto", NULL };
 static const char *const automatic[] = { "auto", NULL };
-/* Each is half of the one before: make_rounds (plan.c) relies on that. */
+/* Each angle is half of the angle before it: make_rounds (plan.c) halves 90 degrees as many times
+ * as the index of the choice. */
 static const char *const cones[] = { "90.0", "45.0", "22.5", NULL };
 static const char *const foregrounds[] = { "none", "otsu", NULL };
 static const char *const weights[] = { "gradient", "root", NULL };

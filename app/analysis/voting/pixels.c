@@ -1,7 +1,8 @@
 /*
  * voting: checks whether an item's pixels can have given the points of a result. It computes the
- * points in some tiles again, which are chosen partly at random, each with a margin so wide that
- * hardly a vote in the tile differs from that in the whole item.
+ * points in some tiles of the item again. Tiles are chosen partly at random. Each is computed with
+ * a margin so wide that the votes in the tile are nearly the same as if the whole item were
+ * computed.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,11 +18,11 @@ enum {
     MOST_SIDE = 20, /* greatest side of a tile */
     MARGIN = 10     /* margin around a tile */
 };
-/* Three tiles are around points that are in different thirds of the rows, of the columns and of the
- * slices: so made-up points in a third of the item are found. */
+/* STRATA tiles are around points. No two of these points are in the same third of the rows, of the
+ * columns or of the slices. So made-up points are found even if they fill only one third. */
 enum {
     STRATA = 3,
-    STRATUM_DRAWS = 256 /* random points from which the one for a stratum is taken */
+    STRATUM_DRAWS = 256 /* greatest number of random points that are tried for a stratum */
 };
 /* The numbers of tiles, not counting those that check_tiles adds until one has a point of the
  * result. */
@@ -29,8 +30,8 @@ enum {
     LEAST_TILES = 2 + STRATA, /* one at an edge, one at many points, and those in the strata */
     MOST_TILES = 12
 };
-/* The least side, in quarters of the radius, of the first tile. It is placed around an edge, and is
- * so large that it contains the point of the cell with that edge. */
+/* The least side, in quarters of the radius, of the first tile. The tile is placed around an edge,
+ * and is large enough to contain the centre of the cell that has this edge. */
 enum { EDGE_SIDE = 14 };
 /* The number of random places that the first tile is chosen from. */
 enum {
@@ -58,14 +59,17 @@ static const double SHARE = 0.025;
 /* Tiles at edges and around points take this many times as long as others
  * (tests/bench/looks.py units). */
 static const double CROWDED = 1.8;
-/* Two coordinates that differ by less than this, in pixels, are the same except for rounding. */
+/* Coordinates that differ by less than this, in pixels, count as equal: the difference is due to
+ * rounding. */
 static const double NEAR = 1e-6;
-/* Threshold "auto": the sum of the scores of the peaks in the tiles that are no points of the
- * result may differ by chance: the picture may have ROUGHLY times as many, in proportion, and the
- * tiles FEW_PEAKS more; or, in proportion to the tiles' pixels, SOME times as many. */
+/* For the threshold "auto", judge_threshold estimates the sum of the scores of all the item's peaks
+ * that are not points of the result (`others` is this sum in the tiles). As the tiles may have few
+ * of these peaks by chance, it uses upper bounds. In proportion to the points' scores, the item may
+ * have ROUGHLY times this sum, and FEW_PEAKS times the lowest score in the tiles besides. In
+ * proportion to pixels, it may have SOME times this sum. */
 static const double ROUGHLY = 2, FEW_PEAKS = 4, SOME = 4;
-/* Threshold "auto": if the lowest score of the result is more than GAP times that of all peaks
- * below the threshold, many such peaks are unlikely. */
+/* For the threshold "auto": if the lowest score of the result is at most GAP times the greatest
+ * score found below the threshold, no points are taken to be missing. */
 static const double GAP = 1.5;
 
 /* --- tiles ----------------------------------------------------------------------------------- */
@@ -73,7 +77,7 @@ static const double GAP = 1.5;
 /* A tile of the item; axes are z, y, x. */
 typedef struct tile {
     uint32_t from[3], size[3]; /* the tile with its margin: first pixel and size */
-    double lo[3], hi[3];       /* the tile's points, without the margin: lo <= point < hi */
+    double lo[3], hi[3];       /* bounds without the margin: lo <= coordinate < hi */
 } tile;
 
 /* A length along an axis, in pixels. quarters: the length in quarters of the radius. */
@@ -99,8 +103,8 @@ static double share_of_tile(const voting_scheme *s, uint32_t side)
     return share;
 }
 
-/* The largest side, in quarters of the radius, for which one tile is at most SHARE of the item;
- * otherwise the least side. */
+/* The largest side of a tile, in quarters of the radius, for which the tile has at most SHARE of
+ * the item's pixels; LEAST_SIDE if there is none. */
 static uint32_t choose_side(const voting_scheme *s)
 {
     uint32_t side = MOST_SIDE;
@@ -110,8 +114,8 @@ static uint32_t choose_side(const voting_scheme *s)
     return side;
 }
 
-/* The number of tiles that are SHARE of the item, but at least LEAST_TILES and at most
- * MOST_TILES. */
+/* The number of tiles that together have SHARE of the item's pixels, but at least LEAST_TILES and
+ * at most MOST_TILES. */
 static size_t count_tiles(const voting_scheme *s)
 {
     const double wanted = SHARE / share_of_tile(s, choose_side(s));
@@ -119,8 +123,8 @@ static size_t count_tiles(const voting_scheme *s)
     return wanted < LEAST_TILES ? LEAST_TILES : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
-/* The time that the tiles take, as a share of the item's. One tile is added, as the first may be
- * larger than the others. */
+/* The time that the tiles take, as a share of the time that the whole item takes. One tile is
+ * added, as the first may be larger than the others. */
 static double cost_of_tiles(const voting_scheme *s)
 {
     return CROWDED * share_of_tile(s, choose_side(s)) * (double)(count_tiles(s) + 1);
@@ -233,7 +237,7 @@ static tc_status compute_tile(const an_work *work, const voting_scheme *s, const
 
 /* --- points ---------------------------------------------------------------------------------- */
 
-/* Sets *peaks to the points of the result, sorted as there: the highest score comes first. */
+/* Sets *peaks to the points of the result, in the result's order: the highest score comes first. */
 static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_err *err)
 {
     const wu_out_array *const point = wu_output_find(out, "point");
@@ -251,10 +255,10 @@ static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_er
     return TC_OK;
 }
 
-/* An upper bound of the threshold. For "auto" it follows from the points and the sum of the scores
- * of further peaks, `rest`, although the threshold depends on all peaks: among all peaks it takes
- * at least as many, best first, to make up half of the sum of scores as among the points and a
- * part of the others. */
+/* An upper bound of the threshold. For "auto" the threshold is 0.3 times the score of the middle
+ * peak: of all peaks, best first, the one at which their scores add up to half of the sum of all
+ * scores. Further peaks can only move the middle to a lower score. So the bound follows from the
+ * result's points and from `rest`, the sum of the scores of some further peaks. */
 static double greatest_threshold(const voting_params *p, const voting_peaks *points, double rest)
 {
     double sum = rest, part = 0;
@@ -266,24 +270,25 @@ static double greatest_threshold(const voting_params *p, const voting_peaks *poi
         sum += points->list[i].score;
     while (middle < points->n && 2 * (part += points->list[middle].score) < sum)
         middle++;
-    if (middle == points->n) /* an honest result has the middle one among its points */
+    if (middle == points->n) /* in a correct result the middle peak is one of the points */
         return 0;
     return fmin(ceil(0.3 * points->list[middle].score), points->list[points->n - 1].score);
 }
 
-/* Numbers of points, without margins, in all tiles. */
+/* Sums over all tiles, without their margins, of the points of the result (claimed) and of those
+ * computed again (found). */
 typedef struct evidence {
-    size_t claimed, found, same; /* points of the result; points computed again; points that are the
-                                    same in both, with the same score */
+    size_t claimed, found, same; /* numbers of points of the result; of points computed again; of
+                                    points that are in both with the same score */
     double scores, all_scores;   /* sums of scores: of the points of the result; of all peaks */
-    double pixels;               /* in the tiles without their margins */
+    double pixels;               /* number of pixels in the tiles */
     double weaker; /* the greatest score of a point computed again below greatest_threshold; -1 */
 } evidence;
 
-/* Judges the lowest score of the result's points, from which a threshold "auto" follows that is at
- * most this score: at least half of the sum of the scores of all peaks must be of those with at
- * most 10/3 of the lowest score. Judges also whether the threshold that follows from all peaks is
- * so low that weaker points are missing. */
+/* Judges the lowest score of the result's points. The threshold "auto" is 0.3 times the score of
+ * the middle peak (greatest_threshold) and at most the lowest score. So at least half of the sum of
+ * all peaks' scores must come from peaks with at most 10/3 of the lowest score. Also judges whether
+ * the threshold is so low that weaker points are missing from the result. */
 static tc_status judge_threshold(const voting_params *p, const voting_scheme *s,
                                  const voting_peaks *points, const evidence *e, tc_err *err)
 {
@@ -296,16 +301,20 @@ static tc_status judge_threshold(const voting_params *p, const voting_scheme *s,
         sum += (double)score;
         high += 3 * score > 10 * lowest ? (double)score : 0;
     }
+    /* most, rest: upper bounds of the sum of the scores of all peaks that are not points of the
+     * result, in proportion to the points' scores and to pixels */
     const double others = fmax(e->all_scores - e->scores, 0),
                  most = sum * (ROUGHLY * others + FEW_PEAKS * (double)lowest) / e->scores,
                  rest = others * (double)s->nz * s->ny * s->nx * SOME / e->pixels;
 
     if (2 * high > sum + most)
-        return tc_fail(err, TC_NO_MATCH, "score: the lowest one, %llu, is below the threshold",
+        return tc_fail(err, TC_NO_MATCH, "score: the lowest score, %llu, is below the threshold",
                        (unsigned long long)lowest);
     return (double)lowest <= GAP * e->weaker || e->weaker < greatest_threshold(p, points, rest)
                ? TC_OK
-               : tc_fail(err, TC_NO_MATCH, "score: one of %.0f, computed again, is missing",
+               : tc_fail(err, TC_NO_MATCH,
+                         "score: the result lacks a point with the score %.0f, which was computed "
+                         "again",
                          e->weaker);
 }
 
@@ -445,8 +454,9 @@ static double contrast_of_points(const an_work *work, const voting_scheme *s,
 
 /* Sets place to an edge far from all points: the best of some random places, by contrast times
  * distance to the nearest point. If the result was not computed from the pixels, the cell with this
- * edge probably has no point in the result. Contrast above that around points counts no more, as it
- * may be that of other structures than cells. divisor: divides the number of random places. */
+ * edge probably has no point in the result. Contrast above the mean contrast around points is
+ * reduced to this mean, as it may come from structures other than cells. divisor: divides the
+ * number of random places. */
 static void choose_edge(const an_work *work, const voting_scheme *s, const voting_peaks *points,
                         size_t divisor, uint64_t *random, uint32_t place[3])
 {
@@ -475,7 +485,8 @@ static void choose_edge(const an_work *work, const voting_scheme *s, const votin
     }
 }
 
-/* Sets place to the one of CROWDS random points that has the most other points in a tile around it.
+/* Sets place to a crowded point: of CROWDS random points, the one with the most points in a tile
+ * around it.
  */
 static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uint32_t side,
                          uint64_t *random, uint32_t place[3])
@@ -551,8 +562,8 @@ static void bounds_of_stratum(const voting_scheme *s, const unsigned stratum[3],
     }
 }
 
-/* Moves a place by up to 3/8 of the side of a tile along each axis, so that a tile around it need
- * not have its point in its centre. */
+/* Moves a place at random by up to 3/8 of a tile's side along each axis, so that the point at this
+ * place is not always in the centre of the tile. */
 static void move_place(const voting_scheme *s, uint64_t *random, uint32_t place[3])
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
@@ -595,14 +606,14 @@ static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points
         place[k] = lo[k] + (uint32_t)tc_random_below(hi[k] - lo[k], random);
 }
 
-/* Sets place to the centre of tile k of check_tiles. order: the strata's slices and columns, for
- * each of the strata's rows. */
+/* Sets place to the centre of tile k of check_tiles. order: for each third of the rows, the third
+ * of the slices [0] and of the columns [1] that is combined with it. */
 static void choose_tile(const an_work *work, const voting_scheme *s, const voting_peaks *points,
                         size_t k, const unsigned order[2][STRATA], uint64_t *random,
                         uint32_t place[3])
 {
     const size_t tiles = count_tiles(s);
-    const unsigned row = (unsigned)(k - 2);
+    const unsigned row = (unsigned)(k - 2); /* the stratum; two tiles come before the strata */
 
     if (k == 0)
         choose_edge(work, s, points, 1, random, place);
@@ -620,7 +631,8 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
         choose_place(s, points, true, random, place);
 }
 
-/* Sets order[] to a random order of the strata along an axis. */
+/* Sets order[] to a random order of the strata along an axis. As STRATA is a prime number, the
+ * steps reach all strata. */
 static void shuffle_strata(uint64_t *random, unsigned order[STRATA])
 {
     const unsigned shift = (unsigned)tc_random_below(STRATA, random),
@@ -631,10 +643,10 @@ static void shuffle_strata(uint64_t *random, unsigned order[STRATA])
 }
 
 /* Computes tiles again and compares their points. The first tile is at an edge far from all points,
- * the second one around many points, three are in the strata, and of the others every second one is
- * at an edge, where missing points may be found, and the rest are by turns around faint points and
- * at random places. If no tile has a point of the result, tiles around points are added until one
- * has. */
+ * the second one is around many points, and three are in the strata. Of the other tiles every
+ * second one is at an edge, where missing points may be found; the rest are by turns around faint
+ * points and at random places. If no tile has a point of the result, tiles around points are added
+ * until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
@@ -673,7 +685,7 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
     return status;
 }
 
-/* Whether all pixels are equal, so that there are no voters. */
+/* Whether all pixels are equal, so that no pixel is a voter. */
 static bool is_flat(const wu_pixels *px)
 {
     const size_t n = (size_t)px->nx * px->ny * px->nz;
@@ -737,7 +749,7 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
     if (status == TC_OK && points.n == 0 && !is_flat(work->pixels))
         status = tc_fail(err, TC_NO_MATCH, "no points, in a picture that is not flat");
     if (status == TC_OK && points.n > 0 && cost_of_tiles(&s) >= 1)
-        status = tc_fail(err, TC_NO_MATCH, "is too small for a check of only a part of it");
+        status = tc_fail(err, TC_NO_MATCH, "is too small to check only a part of it");
     if (status == TC_OK && points.n > 0)
         status = check_tiles(work, &s, &points, random, err);
     free(points.list);

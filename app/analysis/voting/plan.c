@@ -24,7 +24,7 @@ enum {
                                the item has more */
 };
 
-/* floor(value + 1/2) for a value >= 0. */
+/* Rounds a value >= 0 to the nearest integer; halves are rounded up. */
 static int64_t round_half_up(double value)
 {
     return (int64_t)(value + 0.5);
@@ -47,14 +47,15 @@ static double exp_minus(double t)
 }
 
 /* Sets the weights of the blur along an axis of `length` pixels: a Gaussian function, cut off
- * at 3.5 sigma. sigma256: sigma in 1/256 pixel of this axis; below 1/4 pixel there is no blur. */
+ * at 3.5 sigma. sigma256: sigma in 1/256 pixel of this axis; if sigma is less than 1/4 pixel, there
+ * is no blur. */
 static void make_kernel(voting_scheme *s, int axis, uint32_t length, int64_t sigma256)
 {
     double g[VOTING_MAX_HALF + 1], sum = 1;
     uint32_t rest = KERNEL_SUM;
 
     s->shape.taps[axis] = 0;
-    if (length > 1 && sigma256 >= 64)
+    if (length > 1 && sigma256 >= 64) /* 3.5 * sigma256 / 256, rounded up */
         s->shape.taps[axis] = (int)((7 * sigma256 + 511) / 512);
     for (int i = 1; i <= s->shape.taps[axis]; i++) {
         /* exp(-i^2 / (2 sigma^2)); 32768 is 256^2 / 2 */
@@ -65,7 +66,7 @@ static void make_kernel(voting_scheme *s, int axis, uint32_t length, int64_t sig
         s->shape.blur[axis][i] = (uint32_t)round_half_up(KERNEL_SUM * g[i] / sum);
         rest -= 2 * s->shape.blur[axis][i];
     }
-    s->shape.blur[axis][0] = rest;
+    s->shape.blur[axis][0] = rest; /* so that all weights add up to KERNEL_SUM */
 }
 
 /* Sets the number of rounds and their cos2. The half-angle a is halved from round to round, until
@@ -75,7 +76,7 @@ static void make_rounds(const voting_params *p, voting_scheme *s)
 {
     static const uint32_t one = 1 << 20;
     const uint64_t r2 = (uint64_t)(s->radius64 * s->radius64);
-    uint32_t c2 = 0; /* cos(a)^2 in units of 2^-20; at first a is 90 degrees */
+    uint32_t c2 = 0; /* cos(a)^2 in units of 2^-20; a is 90 degrees at first */
 
     for (int i = 0; i < p->cone; i++)
         c2 = (uint32_t)((one + tc_sqrt_floor((uint64_t)c2 << 20)) >> 1);
@@ -88,13 +89,14 @@ static void make_rounds(const voting_params *p, voting_scheme *s)
     } while (s->rounds < VOTING_MAX_ROUNDS);
 }
 
-/* Sets what depends on the radius and spacings: radius64, scale, shape.inverse and shape.reach. */
+/* Sets the fields that depend on the radius and the spacings: radius64, scale, shape.inverse and
+ * shape.reach. */
 static tc_status make_scale(const voting_params *p, const wu_item *item, const char *where,
                             voting_scheme *s, tc_err *err)
 {
     const uint32_t length[3] = { item->nz, item->ny, item->nx };
     const int most = item->is_stack ? VOTING_MAX_RADIUS_3D : VOTING_MAX_RADIUS_2D;
-    double least = item->spacing[0];
+    double least = item->spacing[0]; /* the smallest spacing, without z if the item is an image */
 
     for (int a = 1; a < 3; a++)
         least = item->spacing[a] < least ? item->spacing[a] : least;
@@ -144,7 +146,8 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
         make_kernel(s, a, length[a], round_half_up(256 * p->sigma * 64 / s->scale[a]));
     make_rounds(p, s);
     s->shape.side = item->nz > 1 ? SIDE_3D : SIDE_2D;
-    { /* outer, inner: points along the edges of the cube, and of the cube of its inner points */
+    { /* The directions are the points on the surface of a cube: all its points except the inner
+       * ones. outer, inner: points along an edge of the cube, and of the cube of inner points. */
         const size_t outer = 2 * (size_t)s->shape.side + 1, inner = outer - 2;
 
         s->n_dirs = item->nz > 1 ? outer * outer * outer - inner * inner * inner
@@ -209,8 +212,8 @@ void voting_band_rows(const voting_scheme *s, uint64_t band, uint32_t *z, uint32
 
 /* --- grey levels ----------------------------------------------------------------------------- */
 
-/* Sets shape.shift. The largest pixel has the same highest bit as the bitwise OR of all pixels,
- * which is computed eight bytes at a time. */
+/* Sets shape.shift, which depends on the highest bit of the largest pixel. The bitwise OR of all
+ * pixels has the same highest bit; it is computed eight bytes at a time. */
 static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
@@ -225,7 +228,7 @@ static tc_status find_shift(const an_work *work, voting_scheme *s, tc_err *err)
             memcpy(&word, bytes + 8 * i, 8);
             all |= word;
         }
-    word = 0;
+    word = 0; /* the bytes after the last whole word */
     memcpy(&word, bytes + 8 * words, n % 8);
     for (all |= word; all != 0; all >>= px->bits)
         bits |= (uint32_t)all & (px->bits == 8 ? 0xff : 0xffff);
@@ -253,8 +256,9 @@ static uint32_t roughness_at(const wu_pixels *px, size_t i, size_t nx)
     return (uint32_t)(value < 0 ? -value : value);
 }
 
-/* Sets *median to the lower median of the roughness of the pixels that are not at the border; in a
- * large item, of those in every k-th row. A roughness is below 8 * 65,536. */
+/* Sets *median to the lower median of the roughness of the pixels that are not at the border. In a
+ * large item only every `step`-th row is used. A roughness is less than 8 * 65,536, as the filter's
+ * positive weights add up to 8. */
 static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, uint32_t *median,
                                   tc_err *err)
 {
@@ -283,11 +287,13 @@ static tc_status median_roughness(const voting_scheme *s, const wu_pixels *px, u
     return TC_OK;
 }
 
-/* The variance that white noise of variance 1 in the pixels causes in a component of the gradient
- * of the blurred picture: the greatest of all axes. The gradient is in grey values per two pixels
- * of the finest axis. */
+/* The variance of a component of the gradient of the blurred picture if the pixels are white noise
+ * of variance 1; the greatest value of all axes is returned. The gradient is in grey values per two
+ * pixels of the finest axis. */
 static double gradient_gain(const voting_scheme *s)
 {
+    /* for each axis, sums of the squares of the blur's weights, and of their differences, as the
+     * gradient is a difference of blurred pixels */
     double square[3], slope[3], most = 0;
     const double scale = (double)KERNEL_SUM * KERNEL_SUM;
 
@@ -317,8 +323,9 @@ static double gradient_gain(const voting_scheme *s)
 tc_status voting_scheme_use_pixels(const an_work *work, voting_scheme *s, tc_err *err)
 {
     const voting_params *const p = work->params;
-    /* The median roughness of Gaussian noise in standard deviations of the noise: 0.6745, the
-     * median of the absolute value, times 6, the root of the filter's sum of squares. */
+    /* The median roughness of Gaussian noise, in standard deviations of the noise. It is the
+     * product of 0.6745, the median of the absolute value of a normal variable, and 6, the root of
+     * the sum of the squares of the filter's weights. */
     const double deviations = 4.047;
     uint32_t median;
     double radius;
@@ -360,7 +367,7 @@ static uint32_t clamp_index(int64_t i, uint32_t n)
     return i < 0 ? 0 : i >= (int64_t)n ? n - 1 : (uint32_t)i;
 }
 
-/* Adds pixels from to from + n - 1, multiplied by weight, to sum[0] to sum[n - 1]. */
+/* Adds the n pixels from index `from` on, multiplied by weight, to sum[0] to sum[n - 1]. */
 static void add_pixels(const wu_pixels *px, size_t from, size_t n, uint32_t weight, uint32_t *sum)
 {
     if (px->bits == 8)
@@ -385,7 +392,8 @@ static void blur_z(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint
         out[x] = VOTING_ROUND_FIRST(out[x]);
 }
 
-/* Blurs a row along x. row: nx pixels with margins of taps[2] on either side, which this fills. */
+/* Sets out[nx] to a row blurred along x. row: nx pixels, with margins of taps[2] pixels on either
+ * side, which this function fills with the outermost pixels. */
 static void blur_x(const voting_scheme *s, uint32_t *row, uint32_t *out)
 {
     const uint32_t *lines[2 * VOTING_MAX_HALF + 1];
@@ -469,8 +477,8 @@ static uint64_t most_points(const voting_params *p, const voting_scheme *s)
 }
 
 /* Sets *rows and *pixels to how many rows and pixels a cone with this half-angle covers, averaged
- * over all directions. By Cauchy's formula, the average extent of a convex body is 1/pi of its
- * outline; in a stack, its average projected area is 1/4 of its surface. */
+ * over all directions. By Cauchy's formula, the average extent of a convex figure is 1/pi of the
+ * length of its outline, and the average projected area of a convex body is 1/4 of its surface. */
 static void mean_cone(const voting_scheme *s, double angle, double *rows, double *pixels)
 {
     const double pi = 3.14159265358979, y = s->shape.reach[1], x = s->shape.reach[2],
@@ -487,8 +495,9 @@ static void mean_cone(const voting_scheme *s, double angle, double *rows, double
     }
 }
 
-/* Sets `costs` to the operations per pixel of each phase if nearly all pixels are voters, as
- * measured on pictures of all kinds (make bench-progress). Returns the number of phases. */
+/* Sets `costs` to the operations per pixel of each phase if nearly all pixels are voters. The
+ * constants were measured on pictures of all kinds (make bench-progress). Returns the number of
+ * phases. */
 static size_t costs_of(const voting_params *p, const voting_scheme *s,
                        double costs[2 * VOTING_MAX_ROUNDS + 2])
 {
@@ -552,10 +561,11 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = s.chunks;
     out->most_rows = most_points(params, &s);
     out->state_bytes = sizeof(an_state_head) + 2 * s.n * sizeof(uint32_t);
-    /* Besides program, pixels and state, memory is largest at one of these moments: during the
-     * rounds (`working`: the tables and the bands of turned voters); when all chunks are done (the
-     * peaks, and a buffer of half their size for sorting); or later (the points, with the peaks or
-     * with the rows of the result). */
+    /* Memory besides program, pixels and state is largest at one of three moments. `working`:
+     * during the rounds (the tables and the bands of turned voters). `peaks`: when all chunks are
+     * done (the peaks, and a buffer of half their size for sorting). `points`: later (the points,
+     * together with the peaks or with the rows of the result). The sizes below are bytes of a peak
+     * (candidate in output.c) and of a row of the result. */
     enum { PEAK_BYTES = 8, ROW_BYTES = 8 + 3 * 8 + 8 };
     const uint64_t working = voting_tables_bytes(&s) + voting_turned_bytes(&s),
                    peaks = PEAK_BYTES * most_peaks(&s),
@@ -569,7 +579,8 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     return TC_OK;
 }
 
-/* The groups of kernels (an_analysis.kernels): for pixels of 8 and of 16 bits. */
+/* Bits of an_analysis.kernels: the kernels for pixels of 8 bits, and those for pixels of 16 bits.
+ */
 enum { BITS_8 = 1, BITS_16 = 2 };
 
 /* Implements an_analysis.kernels. */
@@ -603,7 +614,7 @@ static uint8_t preview(const an_work *work, const void *state, size_t voxel)
     uint8_t value = 0;
 
     (void)work;
-    /* A logarithm of the votes, with eight values for each power of two. */
+    /* The logarithm of the votes to base 2, times 8, and linear between powers of two. */
     for (; votes > 15; votes >>= 1)
         value = (uint8_t)(value + 8);
     return (uint8_t)(value + (votes > 8 ? votes - 8 : 0));

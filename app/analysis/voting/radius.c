@@ -30,7 +30,7 @@ tc_status voting_find_area(const an_pictures *pictures, size_t i, const json_t *
             memcpy(sorted, areas->data, regions * sizeof *sorted);
             qsort(sorted, regions, sizeof *sorted, an_compare_areas);
             for (size_t q = 0; q < 3; q++)
-                area[q] = sorted[regions * (q + 1) / 4];
+                area[q] = sorted[regions * (q + 1) / 4]; /* the quartiles */
             *n += regions;
         }
         free(sorted);
@@ -45,6 +45,7 @@ double voting_radius_of(int64_t area)
     return 5.0 / 4 * sqrt((double)area / TC_PI);
 }
 
+/* A quarter of the given radius, but at least one pixel. */
 double voting_least_radius(const voting_params *p)
 {
     return p->radius > 4 ? p->radius / 4 : 1;

@@ -1,20 +1,21 @@
 /*
- * voting: refines points. Each peak is moved to where the gradients around it meet: the point
- * nearest, in least squares, to the lines along the gradients of the voters around the peak (R.
- * Parthasarathy, Rapid, accurate particle tracking by calculation of radial symmetry centers,
- * 2012). Axes are in the order z, y, x; distances are in 1/256 of the finest pixel, unless stated
- * otherwise.
+ * voting: refines points. Each peak is moved to the point where the gradients around it meet. This
+ * is the point nearest, in least squares, to the lines along the gradients of the voters around the
+ * peak (R. Parthasarathy, Rapid, accurate particle tracking by calculation of radial symmetry
+ * centers, 2012). Axes are in the order z, y, x; distances are in 1/256 of the finest pixel, unless
+ * stated otherwise. As voting_scheme.scale has the spacings in 1/64 of the finest pixel,
+ * neighbouring pixels are 4 * scale apart.
  */
 #include "app/analysis/voting/voting.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* The work of voting_refine, called r. */
+/* The arguments of voting_refine, for the pool's threads. Variables of this type are called r. */
 typedef struct refiner {
     const voting_scheme *s;
     const uint32_t *blurred;
-    const voting_lines *lines; /* the sums of each peak; NULL: they are computed from `blurred` */
+    const voting_lines *lines; /* the sums of each peak, or NULL: computed from `blurred` */
     voting_peaks *peaks;       /* the peaks to refine */
 } refiner;
 
@@ -36,10 +37,10 @@ static u4 load4(const uint32_t *from)
 typedef struct row_around {
     int32_t z, y;
     int64_t dz, dy;              /* offset from the peak */
-    const uint32_t *pixels;      /* the row's first pixel */
+    const uint32_t *pixels;      /* the row's first pixel in the blurred picture */
     const uint32_t *next[2];     /* the next row along z [0] and y [1]; at the picture's border the
                                     row itself */
-    const uint32_t *previous[2]; /* the previous row, likewise */
+    const uint32_t *previous[2]; /* the previous row along z and y; at the border the row itself */
 } row_around;
 
 /* Finds which of pixels x to x + 3 have gradients that point towards the peak within 30 degrees
@@ -87,10 +88,11 @@ static i128 det3(const int64_t m[3][3])
            m[0][2] * ((i128)m[1][0] * m[2][1] - (i128)m[1][1] * m[2][0]);
 }
 
-/* Scales the sums down so that the entries of m are below 2^34, and the entries of v, which are at
- * most 2^17 times as large, below 2^52. flat: the item is an image, and the equation of z is
- * replaced by one with the solution z = 0. */
-static void scale_down_lines(voting_lines *l, bool flat)
+/* Prepares the equations m c = v (voting_lines) for solve_lines. flat: the item is an image, and
+ * the equation of z is replaced by one with the solution z = 0. Then m and v are scaled down, so
+ * that the entries of m are below 2^34. The entries of v, at most 2^17 times as large, are then
+ * below 2^52. */
+static void prepare_lines(voting_lines *l, bool flat)
 {
     int shift = 0;
 
@@ -110,12 +112,14 @@ static void scale_down_lines(voting_lines *l, bool flat)
 }
 
 /* Whether the lines cross rather than run nearly parallel. Lines from all around a cell's centre
- * cross; lines from one side, along a slightly bent edge, are nearly parallel. With N the sum of
- * weight * u u^T / |u|^2, m is tr(N) I - N. N's largest eigenvalue must be less than 19/20 of tr(N)
- * (in a stack 47/48, as only a cap of a cell at the border may be visible), so m's smallest one
- * must be more than 1/40 (1/96) of tr(m) = 2 tr(N). This is the case if 40 m - tr(m) I (in a stack
- * 96 m - tr(m) I) is positive definite, that is, if its leading minors are positive. The entries of
- * that matrix are below 2^41. */
+ * cross; lines from one side, along a slightly bent edge, are nearly parallel. Let N be the sum of
+ * weight * u u^T / |u|^2 over the voters, with u the direction of a voter's gradient. Then m is
+ * tr(N) I - N (voting_lines). If all lines are parallel, N has a single eigenvalue that is not 0,
+ * tr(N). The lines cross if N's largest eigenvalue is less than 19/20 of tr(N); in a stack 47/48,
+ * as only a cap of a cell at the border may be visible. So m's smallest eigenvalue must be more
+ * than 1/40 (in a stack 1/96) of tr(m) = 2 tr(N). This is the case if the matrix 40 m - tr(m) I (96
+ * m - tr(m) I) is positive definite, that is, if its leading minors are positive. Its entries are
+ * below 2^41. */
 static bool lines_cross(const voting_lines *l, bool flat)
 {
     const int64_t trace = l->m[0][0] + l->m[1][1] + l->m[2][2];
@@ -127,9 +131,9 @@ static bool lines_cross(const voting_lines *l, bool flat)
     return b[0][0] > 0 && (i128)b[0][0] * b[1][1] > (i128)b[0][1] * b[0][1] && det3(b) > 0;
 }
 
-/* Solves m c = v by Cramer's rule. c: the point relative to the peak. No product exceeds 2^123, and
- * the determinant is positive, as the lines cross. Returns false if the point is farther than 2^20
- * away. */
+/* Solves m c = v by Cramer's rule. c: the point where the lines meet, relative to the peak. No
+ * product exceeds 2^123. The lines must cross (lines_cross), so the determinant is positive.
+ * Returns false if a coordinate of c exceeds 2^20. */
 static bool solve_lines(const voting_lines *l, int64_t c[3])
 {
     const i128 det = det3(l->m);
@@ -159,17 +163,18 @@ static void add_pixel(const refiner *r, const row_around *row, int32_t x, int64_
     voting_add_line(&r->s->shape, d, g, l);
 }
 
-/* Adds the gradients of pixels [x, to] of a row to the sums. */
+/* Adds the gradients of pixels x to `to` of a row to the sums. peak_x: the peak's column. */
 static void add_row(const refiner *r, const row_around *row, int32_t peak_x, int32_t x, int32_t to,
                     voting_lines *l)
 {
-    const int64_t step = 4 * (int64_t)r->s->scale[2];
+    const int64_t step = 4 * (int64_t)r->s->scale[2]; /* distance of neighbouring pixels along x */
     const int32_t nx = (int32_t)r->s->nx;
     i4 facing;
 
     while (x <= to) {
         const int64_t dx = step * (x - peak_x);
 
+        /* may_face4 reads pixels x - 1 to x + 4, so these must be in the row. */
         if (x == 0 || x + 3 > to || x + 4 >= nx) {
             add_pixel(r, row, x, dx, l);
             x++;
@@ -218,8 +223,8 @@ static voting_lines lines_around(const refiner *r, const voting_peak *p)
     for (int64_t z = from[0]; z <= to[0]; z++)
         for (int64_t y = from[1]; y <= to[1]; y++) {
             const row_around row = row_at(r, p, z, y);
-            /* 5/4 of the radius is 5 radius64, as radius64 is in 1/64 pixel, and an x step is 4
-             * scale. */
+            /* Squares of distances in 1/256 pixel. As radius64 is in 1/64 pixel, 5/4 of the radius
+             * is 5 * radius64. rest: what the square of the distance along x may be at most. */
             const int64_t rest = 25 * s->radius64 * s->radius64 - row.dz * row.dz - row.dy * row.dy;
             int64_t k = reach[2]; /* the row has the pixels at most k columns from the peak */
 
@@ -232,8 +237,9 @@ static voting_lines lines_around(const refiner *r, const voting_peak *p)
     return l;
 }
 
-/* Moves a peak by c, unless it would move farther than half the radius or out of the picture, as
- * can happen with a cell that the border cuts. */
+/* Moves a peak by c. Leaves it where it is if it would move farther than half the radius (2 *
+ * radius64 in 1/256 pixel) or out of the picture, which extends half a pixel beyond the centres of
+ * its outer pixels. Either can happen with a cell that the border cuts. */
 static void move_peak(const voting_scheme *s, const int64_t c[3], voting_peak *p)
 {
     const int64_t peak[3] = { p->z, p->y, p->x }, length[3] = { s->nz, s->ny, s->nx };
@@ -261,7 +267,7 @@ static void refine_peak(const refiner *r, const voting_lines *lines, voting_peak
     for (int a = 0; a < 3; a++)
         for (int b = 0; b < a; b++)
             l.m[b][a] = l.m[a][b]; /* only the lower triangle is set */
-    scale_down_lines(&l, flat);
+    prepare_lines(&l, flat);
     if (!lines_cross(&l, flat))
         p->score = 0;
     else if (solve_lines(&l, c))

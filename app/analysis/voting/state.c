@@ -1,4 +1,4 @@
-/* voting: checks whether a state from a checkpoint is a possible one. */
+/* voting: checks a state that was read from a checkpoint for impossible values. */
 #include "app/analysis/voting/voting.h"
 
 /* Whether the value can be a blurred pixel, which has 16 integer bits and 4 fraction bits. */
@@ -13,13 +13,13 @@ static bool is_voter(const voting_scheme *s, uint32_t value)
     return VOTING_WEIGHT(value) < VOTING_WEIGHT_LIMIT && VOTING_DIR(value) < s->n_dirs;
 }
 
-/* Checks that all elements of the two planes are possible ones after `done` chunks (see
- * voting_phase). */
+/* Checks that all elements of the planes `votes` and `voters` have values that are possible after
+ * `done` chunks (see voting_phase). */
 static tc_status check_planes(const an_work *work, const voting_scheme *s, uint64_t done,
                               const uint32_t *votes, const uint32_t *voters, tc_err *err)
 {
     const bool is_complete = done == s->chunks;
-    size_t reblurred = 0; /* pixels of the second plane that REBLUR has already written */
+    size_t reblurred = 0; /* pixels of the plane `voters` that REBLUR has overwritten */
     voting_phase phase;
     uint64_t band;
     uint32_t z, y0, y1;

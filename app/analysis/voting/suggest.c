@@ -39,8 +39,9 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
                             const json_t *cells, tc_err *err)
 {
     enum {
-        MANY = 16,     /* fewer regions say nothing about sizes */
-        MOST_RATIO = 8 /* a greater ratio of the upper to the lower quartile is reported */
+        MANY = 16,     /* least number of regions from which a spread of sizes is reported */
+        MOST_RATIO = 8 /* if the upper quartile is more than this many times the lower one, this is
+                          reported */
     };
     int64_t areas[AN_MAX_PICTURES];
     size_t with_cells = 0, regions = 0;
@@ -55,7 +56,7 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
             snprintf(out->doubt, sizeof out->doubt,
                      "cells that differ much in size: a quarter of those in %.60s have fewer than "
                      "%lld pixels, a quarter more than %lld. The analysis cellcount counts cells "
-                     "of all sizes, voting those of one radius",
+                     "of all sizes; voting finds cells of about one radius",
                      pictures->items[i].name, (long long)quartiles[0], (long long)quartiles[2]);
     }
     if (status != TC_OK)
@@ -66,6 +67,7 @@ static tc_status add_radius(an_suggestion *out, const an_pictures *pictures, con
             "nothing in the pictures looks like a cell, so there is no radius to suggest: "
             "give --param radius=R");
     qsort(areas, with_cells, sizeof *areas, an_compare_areas);
+    /* area: the upper quartile, with its index rounded to the nearest one */
     const int64_t area = areas[(3 * (with_cells - 1) + 2) / 4], most = areas[with_cells - 1];
     const json_t *const own = json_object_get(given, "own_radius");
     const bool differ = !pictures->of_stacks &&
@@ -122,9 +124,10 @@ static tc_status count_centres(const an_pictures *pictures, size_t i, const json
     return status;
 }
 
-/* Sets *suits to whether to suggest foreground "otsu": at least three quarters of the regions must
- * have their centroid on the foreground, which is not so for rings and cells with a pale middle.
- * parameters: the given and the suggested ones, for voting; cells: parameters for cellcount. */
+/* Sets *suits to whether foreground "otsu" suits the pictures and is to be suggested. At least
+ * three quarters of the regions must have their centroid on the foreground; rings and cells with a
+ * pale middle have not. parameters: the given and the suggested parameters for voting; cells: the
+ * parameters for cellcount. */
 static tc_status find_foreground(const an_pictures *pictures, const json_t *parameters,
                                  const json_t *cells, bool *suits, tc_err *err)
 {

@@ -45,8 +45,9 @@ size_t voting_tables_bytes(const voting_scheme *s)
 }
 
 /* Fills dirs and dir_of_code. A direction is an integer point on the surface of a cube, or in
- * images on the border of a square, with coordinates from -side to side. Its code is its index
- * among all integer points of the cube; directions are numbered in the order of their codes. */
+ * images on the border of a square, with coordinates from -side to side. The direction's code is
+ * the index of its point among all integer points of the cube. Directions are numbered in the order
+ * of their codes. */
 static void make_dirs(const voting_scheme *s, voting_tables *t)
 {
     const int side = s->shape.side, depth = s->nz > 1 ? side : 0;
@@ -135,19 +136,21 @@ void voting_tables_free(voting_tables *t)
     memset(t, 0, sizeof *t);
 }
 
-/* A row of pixels near a voter: what is_covered needs to test which of them the cone of direction u
- * covers. (dz, dy, dx) is the offset of a pixel from the voter, in 1/64 of the smallest spacing. */
+/* A row of pixels near a voter, and a cone of direction u: the values from which is_covered finds
+ * whether the cone covers a pixel of the row. (dz, dy, dx) is the offset of a pixel from the voter,
+ * in 1/64 of the smallest spacing. */
 typedef struct row_test {
     int64_t zy_dot;      /* uz dz + uy dy, which is the same for all pixels of the row */
     int64_t zy_square;   /* dz^2 + dy^2, which is the same for all pixels of the row */
-    int64_t ux, scale_x; /* component of the direction; spacing of pixels in 1/64 of the smallest */
+    int64_t ux, scale_x; /* x component of u; spacing of pixels along x, voting_scheme.scale[2] */
     int end;             /* the ball covers pixels -end to end of the row */
     uint64_t limit;      /* cos^2 of the half-angle * |u|^2, in units of 2^-20 */
 } row_test;
 
-/* Whether the cone covers pixel x of the row, relative to the voter: it is in the ball, and for its
- * offset d, dot = u.d > 0 and dot^2 >= cos^2 |u|^2 |d|^2. With |u| <= 91 (2D, side 64) and
- * |d| <= 64 * 127 + 63, dot < 2^20: all products fit 64 bits. */
+/* Whether the cone covers pixel x of the row; x is relative to the voter. The pixel must be in the
+ * ball, and its offset d must be within the half-angle of u: dot = u.d > 0 and dot^2 >= cos^2 |u|^2
+ * |d|^2. With |u| <= 91 (2D, side 64) and |d| <= 64 * 127 + 63, dot < 2^20: all products fit 64
+ * bits. */
 static bool is_covered(const row_test *r, int x)
 {
     const int64_t dx = x * r->scale_x, dot = r->zy_dot + r->ux * dx;
@@ -157,11 +160,11 @@ static bool is_covered(const row_test *r, int x)
            ((uint64_t)(dot * dot) << 20) >= r->limit * (uint64_t)square;
 }
 
-/* The pixel, rounded down, whose offset has the smallest angle to the direction: if any pixel of
- * the row is covered, this one or the next is. With a = zy_dot, q = zy_square and u = ux, the
- * cosine of the angle is (a + u dx) / sqrt(q + dx^2), up to the factor 1 / |u|. If a > 0, it is
- * greatest at dx = u q / a. Otherwise it is positive only on one side of dx = 0, where it increases
- * with |dx|. */
+/* Returns the position in the row, rounded down to a pixel, where the offset has the smallest angle
+ * to the direction u. If the cone covers any pixel of the row, it covers this one or the next. With
+ * a = zy_dot, q = zy_square and u = ux, the cosine of the angle is (a + u dx) / sqrt(q + dx^2), up
+ * to the factor 1 / |u|. If a > 0, it is greatest at dx = u q / a. Otherwise it is positive only on
+ * one side of dx = 0, where it increases with |dx|. */
 static int nearest_offset(const row_test *r)
 {
     int64_t x = r->ux > 0 ? r->end : -r->end;
@@ -193,7 +196,8 @@ static voting_span span_of(const row_test *r)
     return (voting_span){ (signed char)lo, (signed char)hi };
 }
 
-/* Fills out with the spans of direction u, in all rows. cos2: voting_scheme.cos2 of the round. */
+/* Fills `out` with the spans of direction u in all rows around a voter. cos2: voting_scheme.cos2 of
+ * the round. */
 static void make_spans(const voting_scheme *s, const voting_tables *t, const int8_t u[3],
                        uint32_t cos2, voting_span *out)
 {
@@ -215,8 +219,9 @@ static void make_spans(const voting_scheme *s, const voting_tables *t, const int
         }
 }
 
-/* Fills out with the spans of direction u, which has negative components, by mirroring. from: the
- * spans of the direction whose components are the absolute values of u's. */
+/* Fills `out` with the spans of direction u, which has negative components, by mirroring the spans
+ * `from`. They are those of the direction whose components are the absolute values of u's
+ * components. */
 static void mirror_spans(const voting_scheme *s, const int8_t u[3], const voting_span *from,
                          voting_span *out)
 {
@@ -260,8 +265,8 @@ typedef struct table_pass {
     const voting_scheme *s;
     voting_tables *t;
     int round;
-    bool mirrored; /* the second pass: makes the directions with negative components, by mirroring
-                      those that the first pass has made */
+    bool mirrored; /* this is the second pass: it makes the directions with negative components, by
+                      mirroring directions that the first pass has made */
 } table_pass;
 
 /* Makes the spans and rows of direction number i, if the direction belongs to this pass. */

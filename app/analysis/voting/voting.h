@@ -45,7 +45,7 @@ typedef struct voting_params {
     bool radius_per_image; /* a radius of its own, at most `radius`, is determined for each image */
     double sigma;          /* sigma of the blur, in pixels of the finest axis */
     int32_t polarity;      /* VOTING_BRIGHT, VOTING_DARK or VOTING_AUTO */
-    bool threshold_auto;   /* the threshold is "auto" */
+    bool threshold_auto;   /* the threshold is "auto" (voting_apply_threshold) */
     double threshold;      /* unless `threshold_auto`: the least score of a point */
     int cone;        /* half-angle of the first round's cones: 0: 90 degrees; 1: 45; 2: 22.5 */
     bool root;       /* a voter's weight is the square root of its gradient; else the gradient */
@@ -133,8 +133,8 @@ tc_status voting_find_area(const struct an_pictures *pictures, size_t i, const j
 tc_status voting_set_radius(const voting_params *p, const wu_item *item, double radius,
                             voting_scheme *s, tc_err *err);
 /* Sets the fields of the scheme that depend on the item's pixels: shape.floor and shape.shift; if
- * the polarity is VOTING_AUTO, also the sign of shape.inverse; with own_radius, also the radius
- * (voting_set_radius). */
+ * the polarity is VOTING_AUTO, also the sign of shape.inverse; with voting_params.radius_per_image,
+ * also the radius (voting_set_radius). */
 tc_status voting_scheme_use_pixels(const an_work *work, voting_scheme *s, tc_err *err);
 
 /* The number of uint32_t of scratch memory that voting_blur needs for this many rows. */
@@ -201,9 +201,10 @@ tc_status voting_suppress_peaks(const voting_scheme *s, voting_peaks *p, const t
                                 tc_err *err);
 /* Removes the peaks below the threshold. They must be sorted by voting_compare_peaks. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p);
-/* refine.c: moves peaks to where the gradients around them meet, and removes peaks around which
- * they do not meet. blurred: the blurred picture, as in the state after REBLUR. lines: NULL, or for
- * each peak the sums that voting_add_line makes of the gradients around it; then blurred is NULL.
+/* refine.c: moves each peak to the point where the gradients around it meet, and removes the peaks
+ * around which gradients do not meet. blurred: the blurred picture, as in the state after REBLUR.
+ * lines: NULL, or for each peak the sums that voting_add_line makes of the gradients around it;
+ * then blurred is NULL.
  */
 tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
                         an_pool *pool, voting_peaks *p, const tc_poll *poll, tc_err *err);
