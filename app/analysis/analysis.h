@@ -8,10 +8,11 @@
  *   backend open -> step, step, ... (sync where a checkpoint is due) -> close
  *   -> finish
  *
- * An item's work is divided into chunks, of which a step does some. The state, from which the work
- * can be continued, is one block of plan.state_bytes bytes, little-endian and without pointers. The
- * state is canonical: after the same chunks it has the same bytes, whichever backend did them. It
- * begins with an an_state_head; the rest is defined by the analysis.
+ * An item's work is divided into chunks; a step does one or more of them. The state is what
+ * checkpoints store, so that the work can be continued from it. It is one block of plan.state_bytes
+ * bytes, little-endian and without pointers. After the same number of chunks the state has the same
+ * bytes, whichever backend did them. It begins with an an_state_head; the rest is defined by the
+ * analysis.
  */
 #ifndef AN_ANALYSIS_H
 #define AN_ANALYSIS_H
@@ -197,7 +198,8 @@ typedef struct an_analysis {
      * state: 0 for nothing, else a number from 1 to 255 that distinguishes objects or, with
      * preview_amounts, is an amount. Must accept any state. NULL: nothing is shown. */
     uint8_t (*preview)(const an_work *work, const void *state, size_t voxel);
-    /* Adds the WU_ONCE arrays with their values; NULL: there are none. */
+    /* Adds the arrays that a result contains once, not for each item (WU_ONCE), with their values.
+     * NULL: there are none. */
     tc_status (*add_constants)(const void *params, wu_output *out, tc_err *err);
     /* Declares the arrays that finish makes for an item, in the same order; other code learns
      * about the arrays only from here. One table may have any number of rows per item. */
@@ -226,7 +228,7 @@ typedef struct an_analysis {
      * measured (docs/validation.md). It does not include reading the pixels, but includes computing
      * those correct items again that check_pixels finds improbable. The validator checks as many
      * items of a result as it can with a fiftieth of the result's operations, but at least one.
-     * work->pixels is not set. NULL, although there is check_pixels: the share is 1. */
+     * work->pixels is not set. If pixels_share is NULL, but check_pixels is not, the share is 1. */
     double (*pixels_share)(const an_work *work);
     const an_backend *cpu;    /* the CPU backend; ocl_backend() returns the OpenCL backend */
     bool preview_amounts;     /* `preview` returns amounts */

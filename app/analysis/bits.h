@@ -1,5 +1,6 @@
 /*
- * Converts comparisons of 64 pixels to the bits of a word, in a form that compilers vectorize.
+ * Compares up to 64 pixels at a time, and returns the outcomes as the bits of a 64-bit word. Uses
+ * SSE2 where the processor has it, and otherwise loops that compilers vectorize.
  */
 #ifndef AN_BITS_H
 #define AN_BITS_H
@@ -12,8 +13,8 @@
 
 #include "workunits/format/job.h"
 
-/* Packs 64 bytes, each 0 or 1, into the bits of a word. Each multiplication moves the lowest bits
- * of eight bytes into the product's highest byte. */
+/* Packs 64 bytes, each 0 or 1, into the bits of a word: byte i becomes bit i. Each multiplication
+ * moves the lowest bits of eight bytes into the product's highest byte. */
 static inline uint64_t an_bits_gather(const uint8_t *flags)
 {
     uint64_t word = 0;
@@ -61,6 +62,8 @@ static inline uint64_t an_bits_below64_u16(const uint16_t *pixels, uint32_t thre
 {
     assert(threshold >= 1 && threshold <= 65535);
 #ifdef __SSE2__
+    /* SSE2 does not compare unsigned 16-bit integers. v <= most if the difference v - most, which
+     * the subtraction below limits to at least 0, is 0. */
     const __m128i most = _mm_set1_epi16((short)(threshold - 1)), zero = _mm_setzero_si128();
     uint64_t word = 0;
 
@@ -94,14 +97,15 @@ static inline uint64_t an_bits_below(const wu_pixels *px, size_t first, unsigned
         return threshold == 0 ? 0 : ~(uint64_t)0 >> (64 - n);
     if (px->u8 != NULL && n == 64)
         return an_bits_below64(px->u8 + first, threshold);
-    if (px->u8 != NULL)
+    if (px->u8 != NULL) {
         for (unsigned i = 0; i < n; i++)
             flags[i] = px->u8[first + i] < threshold;
-    else if (n == 64 && threshold > 0 && threshold <= 65535)
+    } else if (n == 64 && threshold > 0 && threshold <= 65535) {
         return an_bits_below64_u16(px->u16 + first, threshold);
-    else
+    } else {
         for (unsigned i = 0; i < n; i++)
             flags[i] = px->u16[first + i] < threshold;
+    }
     return an_bits_gather(flags);
 }
 

@@ -59,7 +59,7 @@ typedef uint64_t lanes __attribute__((vector_size(16), aligned(4), may_alias));
 
 typedef int32_t labels4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* Returns the first element of row[first] to row[end - 1] that is neither 0 nor `label`, or 0 if
+/* Returns the first of the labels row[first] to row[end - 1] that is neither 0 nor `label`, or 0 if
  * there is none. */
 static int32_t find_other(const int32_t *row, uint32_t first, uint32_t end, int32_t label)
 {
@@ -78,7 +78,7 @@ static int32_t find_other(const int32_t *row, uint32_t first, uint32_t end, int3
     return 0;
 }
 
-/* Adds the voxels from x to end - 1 of the row at z and y to *e. */
+/* Adds the voxels from x to end - 1 of the row at z and y to the extent *e. */
 static void add_run(an_extent *e, int64_t z, int64_t y, int64_t x, int64_t end)
 {
     const int64_t lo[3] = { z, y, x }, hi[3] = { z + 1, y + 1, end }, n = end - x;
@@ -89,7 +89,7 @@ static void add_run(an_extent *e, int64_t z, int64_t y, int64_t x, int64_t end)
     }
     e->sum[0] += z * n;
     e->sum[1] += y * n;
-    e->sum[2] += (x + end - 1) * n / 2;
+    e->sum[2] += (x + end - 1) * n / 2; /* x + (x + 1) + ... + (end - 1) */
     e->voxels += n;
 }
 
@@ -122,7 +122,7 @@ static size_t list_runs(const int32_t *row, uint32_t nx, label_run *runs)
         const uint32_t at = x + WORD < nx ? x : nx - WORD - 1;
 
         for (uint64_t bits = an_bits_changes(row + at) >> (x - at) << (x - at); bits != 0;
-             bits &= bits - 1) {
+             bits &= bits - 1) { /* for each bit that is set */
             const uint32_t end = at + (uint32_t)__builtin_ctzll(bits) + 1;
 
             n = end_run(row, begin, end, runs, n);

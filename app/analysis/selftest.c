@@ -19,11 +19,11 @@ static uint32_t next_random(uint32_t *state)
     return *state >> 16;
 }
 
-/* The brightness of a pixel of the test's scene, 0 to 255. The scene AN_BALLS has a ball in each
- * cube of side `cell`, in pixels. */
+/* The brightness of a pixel of the test's scene, 0 to 255. random: the state of next_random. */
 static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_t z,
                            uint32_t *random)
 {
+    /* AN_BALLS has a ball in each cube of side `cell`, in pixels. */
     const uint32_t cell = 14;
     const int64_t dx = (int64_t)(x % cell) - 6, dy = (int64_t)(y % cell) - 7;
     const int64_t dz = t->nz > 1 ? (int64_t)(z % cell) - 6 : 0;
@@ -34,7 +34,8 @@ static uint32_t brightness(const an_selftest *t, uint32_t x, uint32_t y, uint32_
     if (t->scene == AN_TERRACES)
         return (x * x / 64 * 7 + y * y / 48 * 3 + z * z / 32 * 5) % 8 * 32;
     if (t->scene != AN_BALLS)
-        return t->scene == AN_NOISE ? next_random(random) % 256 : next_random(random) % 4 * 64;
+        return t->scene == AN_NOISE ? next_random(random) % 256
+                                    : next_random(random) % 4 * 64 /* AN_TIES */;
     return (r2 <= (int64_t)radius * radius ? 200 - (uint32_t)r2 : background) +
            next_random(random) % 24;
 }
@@ -48,14 +49,15 @@ static uint32_t label_of(uint32_t x, uint32_t y, uint32_t z, uint32_t brightness
     return brightness > 150 ? 1 + (x / cell * 7 + y / cell * 3 + z / cell * 5) % 29 : 0;
 }
 
-/* The number of different labels, which are at most 31. */
+/* The number of different labels, not counting 0, of n pixels. labels: none is above 31, so that
+ * each has a bit in labels_set; NULL if there are no labels. */
 static uint32_t count_labels(const uint32_t *labels, size_t n)
 {
     uint32_t labels_set = 0, count = 0;
 
     for (size_t i = 0; labels != NULL && i < n; i++)
         labels_set |= labels[i] > 0 ? 1u << labels[i] : 0;
-    for (; labels_set != 0; labels_set &= labels_set - 1)
+    for (; labels_set != 0; labels_set &= labels_set - 1) /* clears the lowest bit */
         count++;
     return count;
 }
@@ -113,7 +115,7 @@ wu_item an_selftest_item(const an_selftest *t, const wu_pixels *pixels)
                       .channels = 1 };
 }
 
-/* Whether two items have the same arrays. */
+/* Whether two items have the same arrays: names, sizes and contents. */
 static bool same_output(const wu_output *a, const wu_output *b)
 {
     bool same = a->n == b->n;
@@ -129,7 +131,7 @@ static bool same_output(const wu_output *a, const wu_output *b)
     return same;
 }
 
-/* A test's item, and the work on it. */
+/* A test's item with its pixels and parameters, and the work on it, which points to them. */
 typedef struct test_item {
     const an_analysis *analysis;
     wu_item item;
@@ -259,13 +261,13 @@ bool an_selftest_is_needed(const an_analysis *a, size_t which, uint32_t kernels)
     json_auto_t *json = wu_json_load(t->parameters, strlen(t->parameters), 0, NULL);
     void *params = NULL;
     tc_err ignored;
-    bool concerns = true;
+    bool needed = true;
 
     if (kernels != AN_ALL_KERNELS && json != NULL &&
         an_parse_params(a, json, "self-test", &params, &ignored) == TC_OK)
-        concerns = (a->kernels(params, &item) & ~kernels) == 0;
+        needed = (a->kernels(params, &item) & ~kernels) == 0; /* the test uses no other kernel */
     an_params_free(a, &params);
-    return concerns;
+    return needed;
 }
 
 tc_status an_selftest_run_one(const an_analysis *a, size_t which, const an_backend *backend,

@@ -9,8 +9,8 @@
 #include "app/analysis/analysis.h"
 
 enum {
-    AN_MAX_PICTURES = 16, /* the most pictures that a suggestion is made from */
-    AN_MAX_CURVES = 12,   /* the most curves of a suggestion */
+    AN_MAX_PICTURES = 16, /* greatest number of pictures that a suggestion is made from */
+    AN_MAX_CURVES = 12,   /* greatest number of curves of a suggestion */
     AN_MIDDLE_SIDE = 512  /* a suggestion uses only the middle of each picture: at most this many
                            pixels along a side */
 };

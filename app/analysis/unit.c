@@ -22,7 +22,8 @@ tc_status an_check_item(const an_analysis *analysis, const void *params, const w
     return analysis->check_item != NULL ? analysis->check_item(params, item, where, err) : TC_OK;
 }
 
-/* Checks that the analysis can be done on every item, and on all of them in one work unit. */
+/* Checks that the analysis can be done on every item, and that one work unit may contain all of
+ * them. */
 static tc_status check_items(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
@@ -235,7 +236,7 @@ static double speed_of(const an_work *work)
     return work->device == NULL ? 1 : work->speed > 0 ? work->speed : AN_DEVICE_SPEED;
 }
 
-/* The share of the chunks' total time, 0 to 1, that chunks_done chunks take. */
+/* The share of the total time of all chunks, 0 to 1, that the first chunks_done chunks take. */
 static double chunks_time_share(const an_analysis *analysis, const an_work *work,
                                 uint64_t chunks_done)
 {

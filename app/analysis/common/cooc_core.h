@@ -34,6 +34,8 @@
     FEATURE(COOC_CLUSTER_SHADE, "cluster_shade")                                               \
     FEATURE(COOC_CLUSTER_PROMINENCE, "cluster_prominence")
 
+/* Number the features from 0. COOC_FEATURES is the number of all features, COOC_HARALICK the number
+ * of those before COOC_JOINT_MAXIMUM. */
 #define COOC_NUMBER(feature, name) feature,
 enum { COOC_EACH(COOC_NUMBER) COOC_FEATURES, COOC_HARALICK = COOC_JOINT_MAXIMUM };
 #undef COOC_NUMBER
@@ -41,15 +43,16 @@ enum { COOC_EACH(COOC_NUMBER) COOC_FEATURES, COOC_HARALICK = COOC_JOINT_MAXIMUM 
 /* Whether a set of features (bit i: feature i) contains a feature. */
 #define COOC_HAS(set, feature) (((set) >> (feature) & 1) != 0)
 
-/* An integer for products of the sums in cooc_totals. The largest product, n s2, is below 2^78; on
- * devices n is below 2^20, so that n s2 is below 2^59. */
+/* An integer for products of the sums in cooc_totals. The largest product, pairs * s2, is below
+ * 2^78. On devices there are fewer than 2^20 pairs, so that the product is below 2^59. */
 #ifdef __OPENCL_VERSION__
 typedef tc_i64 cooc_wide;
 #else
 typedef __int128 cooc_wide;
 #endif
 
-/* Exact sums over the n unordered pairs (a, b) of levels of a matrix C, whose entries add up to 2n.
+/* Exact sums over n unordered pairs of pixels; a and b are the levels of a pair's two pixels. The
+ * co-occurrence matrix C counts each pair in both orders, so its entries add up to 2n.
  */
 typedef struct cooc_totals {
     tc_u64 pairs;          /* n */
@@ -98,8 +101,9 @@ TC_INLINE void cooc_add_sum_bin(cooc_weights *w, tc_u32 bin, double count, doubl
     w->prominence += cube * deviation;
 }
 
-/* The mean of a + b for cooc_add_sum_bin. Adding and subtracting 2 rounds it as the feature
- * sum_average, of levels from 1 on, is rounded. */
+/* The mean of a + b for cooc_add_sum_bin. Formulas number levels from 1, so the feature sum_average
+ * is greater by 2. Adding and subtracting 2 gives the mean the same rounding error as that feature.
+ */
 TC_INLINE double cooc_sum_mean(const cooc_totals *t)
 {
     return ((double)t->s1 / (double)t->pairs + 2) - 2;
@@ -108,7 +112,8 @@ TC_INLINE double cooc_sum_mean(const cooc_totals *t)
 /* Computes the features without logarithms; n must be > 0. */
 TC_INLINE void cooc_plain_features(const cooc_totals *t, const cooc_weights *w, double *out)
 {
-    /* variance: 4 n^2 times the variance of the marginal distribution */
+    /* variance: 4 n^2 times the variance of the marginal distribution. In formulas levels are
+     * numbered from 1; so 1 is added to mean levels, 2 to mean sums of two levels. */
     const cooc_wide n = (cooc_wide)t->pairs, s1 = (cooc_wide)t->s1, s2 = (cooc_wide)t->s2,
                     d1 = (cooc_wide)t->d1, d2 = (cooc_wide)t->d2,
                     variance = n * (s2 + d2) - s1 * s1;
@@ -129,13 +134,14 @@ TC_INLINE void cooc_plain_features(const cooc_totals *t, const cooc_weights *w, 
     out[COOC_INVERSE_DIFFERENCE_NORMALISED] = w->idn / pairs;
     out[COOC_INVERSE_DIFFERENCE_MOMENT_NORMALISED] = w->idmn / pairs;
     out[COOC_INVERSE_VARIANCE] = w->iv / pairs;
+    /* the mean of (a + 1) (b + 1), as (a + b)^2 - (a - b)^2 = 4 a b */
     out[COOC_AUTOCORRELATION] = (double)(s2 - d2 + 4 * (s1 + n)) / (4 * pairs);
     out[COOC_CLUSTER_SHADE] = w->shade / pairs;
     out[COOC_CLUSTER_PROMINENCE] = w->prominence / pairs;
 }
 
 /* Computes the features with logarithms. log_2n, log_n: k log2 k for k = 2n and k = n, in units of
- * 2^-80. In comments HX and HXY are the entropies of the marginal distribution and of C. */
+ * 2^-80. HX in the comments is the entropy of the marginal distribution, HXY the entropy of C. */
 TC_INLINE void cooc_entropies(const cooc_totals *t, tc_u128 log_2n, tc_u128 log_n, double *out)
 {
     const double pairs = (double)t->pairs, total = (double)(2 * t->pairs);

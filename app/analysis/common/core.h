@@ -78,8 +78,8 @@ TC_INLINE tc_divisor tc_divisor_of(tc_u32 den)
 }
 #endif
 
-/* floor(num / den), exactly, for num < 2^63. The error of the reciprocal is less than
- * 2^-(63+shift), so that of the product is less than 2^-shift, which is at most 1/den. */
+/* floor(num / den), exactly, for num < 2^63. The reciprocal rec / 2^(63+shift) is too large by less
+ * than 2^-(63+shift). So the product is too large by less than 2^-shift, which is at most 1/den. */
 TC_INLINE tc_u64 tc_div(tc_u64 num, tc_divisor d)
 {
     return tc_mulhi(num << 1, d.rec) >> d.shift;
@@ -109,8 +109,8 @@ TC_INLINE tc_u64 tc_div_q32(tc_u64 num, tc_divisor d)
 TC_INLINE tc_u64 tc_ratio_q32(tc_u64 num, tc_u64 den)
 {
     const int shift = tc_clz64(den);
-    /* `upper` is 1 + the upper 32 bits of the shifted den. A quotient by it is too small, but by 3
-     * at most. The remainder r is exact modulo 2^64. */
+    /* `upper` is the upper 32 bits of the shifted den, plus 1. Dividing by it gives a quotient that
+     * is too small by at most 3. The remainder r is exact modulo 2^64. */
     const tc_u64 upper = ((den << shift) >> 32) + 1;
     tc_u64 q = (num << shift) / upper;
     tc_u64 r = (num << 32) - q * den;

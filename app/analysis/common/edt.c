@@ -10,8 +10,8 @@ enum { COLUMNS = 16 };
 /* The least number of pixels in a part of the first pass. */
 enum { ROWS_PIXELS = 1 << 16 };
 
-/* The scratch memory of a part: COLUMNS lines, copied so that each is contiguous, and an envelope.
- */
+/* The scratch memory of a part: copies of COLUMNS lines, in which the pixels of a line are
+ * contiguous, and the parabolas of an envelope (edt_core.h). */
 typedef struct scratch {
     uint32_t *line;          /* [COLUMNS][length]: squared distances */
     uint8_t *side;           /* [COLUMNS][length]: 1 for pixels of the mask */
@@ -98,7 +98,8 @@ static void later_pass_run(uint32_t *d2, uint32_t a, uint32_t b, uint32_t n, con
     edt_envelope e;
 
     if (b - a == 1 && (a > 0 || b < n)) {
-        /* A neighbour in this line is of the other side, and no distance is less than 1. */
+        /* The run's neighbour in this line is on the other side, at the distance 1, and no distance
+         * to the other side is less. */
         d2[a] = 1;
         return;
     }
@@ -114,7 +115,8 @@ static void later_pass_run(uint32_t *d2, uint32_t a, uint32_t b, uint32_t n, con
     }
 }
 
-/* Transforms a line of n pixels, in place, run by run. side: 1 for pixels of the mask, else 0. */
+/* Transforms a line of n pixels, in place, run by run. side: for each pixel, 1 if it is in the
+ * mask, else 0. */
 static void later_pass_line(uint32_t *d2, const uint8_t *side, uint32_t n, edt_sides sides,
                             const edt_line *line)
 {

@@ -9,9 +9,10 @@
  * computing distance transforms in linear time", 2000). All arithmetic is in integers, so every
  * implementation gives the same bits.
  *
- * Both sides are transformed at once: a line consists of runs of pixels of one side. For a pixel
- * of a run, no pixel beyond the run is nearer than those next to its two ends, which are of the
- * other side. So each run is transformed by itself, with a parabola of height 0 at either end.
+ * Both sides are transformed at once. A line consists of runs of pixels that are on the same side.
+ * The pixels next to the two ends of a run are on the other side. For a pixel of the run no pixel
+ * beyond them is nearer. So each run is transformed by itself, with a parabola of height 0 beyond
+ * either end.
  */
 #ifndef AN_EDT_CORE_H
 #define AN_EDT_CORE_H
@@ -56,8 +57,8 @@ TC_INLINE tc_u32 edt_value(tc_u32 height, tc_u32 site, tc_u32 u)
     return v < EDT_FAR ? (tc_u32)v : EDT_FAR;
 }
 
-/* Whether the parabola of a later site u hides parabola p of the envelope, that is, whether it is
- * already lower where p starts. */
+/* Whether the parabola at site u, which is after p.site, hides parabola p of the envelope, that is,
+ * whether it is already lower where p starts. height: the height of the apex at u. */
 TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_parabola p)
 {
     const tc_u64 a = p.start > p.site ? p.start - p.site : p.site - p.start;
@@ -66,9 +67,9 @@ TC_INLINE tc_u32 edt_hides(tc_u32 u, tc_u32 height, edt_parabola p)
     return p.height + a * a > height + b * b ? 1u : 0u;
 }
 
-/* The first position x at which the parabola of a later site u is below p, the last parabola that
- * it does not hide: (x - u)^2 + height < (x - p.site)^2 + p.height. The numerator `top` is not
- * negative. */
+/* The first position x at which the parabola at site u is below p, the last parabola that it does
+ * not hide: (x - u)^2 + height < (x - p.site)^2 + p.height. Solved for x, this is x > top / twice;
+ * `top` is not negative. */
 TC_INLINE tc_u64 edt_cross(edt_parabola p, tc_u32 u, tc_u32 height)
 {
     const tc_u32 offset = u - p.site, twice = 2 * offset;

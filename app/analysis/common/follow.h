@@ -18,7 +18,7 @@ typedef struct an_component {
 typedef struct an_follow {
     const wu_pixels *px;
     uint32_t threshold; /* components consist of pixels below the threshold ... */
-    bool above;         /* ... or, if set, of those not below it */
+    bool above;         /* ... or, if set, of pixels that are not below it */
     bool corners;       /* pixels of a slice that share only a corner are neighbours */
     /* Set by an_follow_begin: */
     size_t room;     /* the greatest number of pixels of a component */
@@ -32,11 +32,12 @@ tc_status an_follow_begin(an_follow *f, size_t room, tc_err *err);
 void an_follow_end(an_follow *f);
 /* Whether a pixel is on the side of the threshold that components consist of. */
 bool an_follow_accepts(const an_follow *f, size_t pixel);
-/* Finds a pixel that an_follow_accepts: tests at most `most` consecutive pixels, beginning at a
- * random one (the picture's first pixel follows its last). Returns false if none of them is
- * accepted. */
+/* Finds a pixel for which an_follow_accepts is true. Tests at most `most` consecutive pixels,
+ * beginning at a random one; after the last pixel of the picture comes the first. Returns false if
+ * none of these pixels is accepted. */
 bool an_follow_find(const an_follow *f, size_t most, uint64_t *random, size_t *pixel);
-/* Finds the component of a pixel that an_follow_accepts. f->queue then begins with its pixels. */
+/* Finds the component of a pixel for which an_follow_accepts is true. Afterwards f->queue begins
+ * with the component's pixels. */
 void an_follow_component(an_follow *f, size_t pixel, an_component *out);
 
 #endif

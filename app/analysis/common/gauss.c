@@ -8,7 +8,7 @@
  * between systems. */
 static double exp_minus(double t)
 {
-    const int halvings = 10;
+    const int halvings = 10; /* e^-t is the series for e^(-t / 2^10), squared ten times */
     const double x = -t / (1 << halvings);
     double term = 1, sum = 1;
 
@@ -33,7 +33,8 @@ an_gauss an_gauss_make(double sigma)
 {
     an_gauss g = { .radius = an_gauss_radius(sigma) };
     double value[AN_GAUSS_MAX_RADIUS + 1], sum = 0;
-    uint32_t rest = (uint32_t)1 << AN_GAUSS_BITS;
+    uint32_t rest =
+        (uint32_t)1 << AN_GAUSS_BITS; /* what the other weights leave for the middle one */
 
     for (int k = g.radius; k >= 0; k--) {
         value[k] = exp_minus((double)k * k / (2 * sigma * sigma));
@@ -77,8 +78,9 @@ static inline const uint32_t *values_from(const uint32_t *line, size_t first)
             out[first + i] = (uint32_t)(sums[i] >> shift);                        \
     } while (0)
 
-/* Filters m values from index `first`. This is inlined, so that m is a constant: GCC then
- * vectorizes the loops, also with -O2. */
+/* Filters m values from index `first` on; see an_gauss_blur for the arguments. This is always
+ * inlined, so that m is a constant for full blocks: then GCC vectorizes the loops, even with -O2.
+ */
 static inline __attribute__((always_inline)) void blur_block(const uint32_t *weight, int radius,
                                                              const uint32_t *const *lines,
                                                              size_t first, size_t m, unsigned shift,

@@ -20,10 +20,10 @@ size_t lab_find_runs(const uint64_t *words, uint32_t nx, bool zeros, uint32_t *e
         before = word >> 63;
         while (change != 0) {
             edges[n++] = (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(change);
-            change &= change - 1;
+            change &= change - 1; /* clears the lowest bit */
         }
     }
-    if (n % 2 != 0)
+    if (n % 2 != 0) /* the last run reaches the end of the row */
         edges[n++] = nx;
     return n / 2;
 }
@@ -43,7 +43,8 @@ typedef struct line {
 
 enum { LINES = 2 };
 
-/* The scratch memory has two lines, each with room for the runs of a row. */
+/* The scratch memory has LINES lines, each with room for the runs of a row (nx + 2 elements, see
+ * lab_find_runs). */
 size_t lab_scratch_bytes(const lab_picture *p)
 {
     return LINES * ((size_t)p->nx + 2) * (sizeof(uint32_t) + sizeof(int32_t));
@@ -62,7 +63,7 @@ static void divide_scratch(const lab_picture *p, void *scratch, line lines[LINES
 
 /* Labels the runs of a row, which are in `current`; `above` has the runs of the row above. reach: 1
  * if pixels that touch at a corner are connected, otherwise 0. next: the first unused id. Returns
- * the first id that is unused afterwards. */
+ * the first unused id after that. */
 static int32_t join_above(const lab_picture *p, size_t row, line *current, const line *above,
                           uint32_t reach, int32_t next)
 {

@@ -1,5 +1,5 @@
-/* Computes histograms and Otsu's thresholds, for two classes exactly, for more classes from groups
- * of grey values. See otsu.h. */
+/* Computes histograms and Otsu's thresholds. For two classes thresholds are exact; for more classes
+ * they are computed from groups of grey values. See otsu.h. */
 #include "app/analysis/common/otsu.h"
 
 #include <assert.h>
@@ -37,6 +37,7 @@ static wide square_times(u128 a, uint64_t b)
     return out;
 }
 
+/* Whether a > b. */
 static bool is_greater(const wide *a, const wide *b)
 {
     for (int i = 3; i >= 0; i--)
@@ -62,17 +63,18 @@ static uint32_t scaled_value(uint32_t v, an_otsu_scale scale)
     return (uint32_t)root;
 }
 
-/* Otsu's threshold for two classes. If there are n0 and n1 pixels with the sums s0 and s1 below and
- * above a threshold, the between-class variance is (s0 n1 - s1 n0)^2 / (n0 n1), except for a
- * constant factor. Two of these fractions are compared by cross-multiplication: n < 2^31, s < 2^47,
- * so the difference is below 2^78 and its square times n0 n1 below 2^218. */
+/* Otsu's threshold for two classes. A threshold divides the pixels into a lower class of n0 pixels,
+ * whose values have the sum s0, and an upper class of n1 pixels with the sum s1. Then the
+ * between-class variance is (s0 n1 - s1 n0)^2 / (n0 n1), except for a constant factor. Two of these
+ * fractions are compared by cross-multiplication: n < 2^31, s < 2^47, so the difference is below
+ * 2^78 and its square times n0 n1 below 2^218. */
 static uint32_t find_threshold(const uint64_t *histogram, uint32_t size, an_otsu_scale scale)
 {
     assert(size >= 2);
     /* best: |s0 n1 - s1 n0| of the best threshold so far; best_weight: its n0 n1 */
     uint64_t n = 0, s = 0, n0 = 0, s0 = 0, best_weight = 1;
     u128 best = 0;
-    uint32_t threshold = 0;
+    uint32_t threshold = 0; /* the greatest value of the lower class */
 
     for (uint32_t v = 0; v < size; v++) {
         n += histogram[v];
@@ -111,8 +113,8 @@ uint32_t an_otsu_threshold(const uint64_t *histogram, uint32_t size)
 
 enum { GROUPS = 256 }; /* greatest number of groups */
 
-/* Groups of consecutive grey values; a group is the values with the same v >> shift. Groups without
- * pixels are left out. */
+/* Groups of consecutive grey values: the values v of a group have the same v >> shift. Groups
+ * without pixels are left out. */
 typedef struct groups {
     unsigned n, shift;
     uint32_t first[GROUPS]; /* the first grey value of each group */
@@ -201,8 +203,8 @@ tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scal
         scores[1][j] = class_score(g, 0, j);
     for (unsigned c = 2; c <= classes; c++)
         add_class(g, c, scores[(c - 1) % 2], scores[c % 2], begins[c]);
-    group = begins[classes][g->n]; /* the first group of the last class */
-    /* Goes back from the last class to the second one. */
+    group = begins[classes][g->n]; /* the first group of the highest class */
+    /* Unless the highest class is wanted, goes down to the first group of the second class. */
     for (unsigned c = classes - 1; c >= 2 && !highest; c--)
         group = begins[c][group];
     *threshold = g->first[group];

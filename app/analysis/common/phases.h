@@ -1,6 +1,6 @@
 /*
- * Shares of the work for analyses that consist of phases with the same number of chunks but
- * different costs.
+ * Computes how much of an item's work is done, for analyses that consist of phases with the same
+ * number of chunks but different costs.
  */
 #ifndef AN_PHASES_H
 #define AN_PHASES_H

@@ -45,7 +45,8 @@ double tc_cbrt(double x)
     if (x == 0)
         return 0;
     memcpy(&bits, &x, sizeof bits);
-    /* 2/3 of the exponent's bias, adjusted so that the errors are centred about 0 */
+    /* Dividing the bits by three divides the exponent, but also its bias: the constant adds 2/3 of
+     * the bias, adjusted so that the errors are centred about 0. */
     bits = bits / 3 + 0x2a9f7893782da1ceu;
     memcpy(&root, &bits, sizeof root);
     for (int i = 0; i < 5; i++)
@@ -111,7 +112,7 @@ tc_log2_cache *tc_log2_cache_create(void)
 
     if (logs == NULL)
         return NULL;
-    logs->octave[0] = (tc_u128)7 << 120;
+    logs->octave[0] = (tc_u128)7 << 120; /* log2(128) */
     for (uint64_t i = 0; i < 128; i++)
         logs->octave[i + 1] = logs->octave[i] + log2_of_ratio(1, 128 + i);
     return logs;
@@ -123,9 +124,10 @@ void tc_log2_cache_destroy(tc_log2_cache **logs)
     *logs = NULL;
 }
 
-/* Adds the logarithm of k's first eight binary digits, from the table, and the logarithm of the
- * remaining factor. The sum is rounded down to a multiple of 2^-80; if it is so near to such a
- * multiple that its error could change the result, tc_log2_q80 is used instead. */
+/* The logarithm is the sum of the logarithm of k's first eight binary digits, which is in the
+ * table, and that of the remaining factor. The sum is rounded down to a multiple of 2^-80; if it is
+ * so near to such a multiple that its error could change the result, tc_log2_q80 is used instead.
+ */
 tc_u128 tc_log2_cache_compute(const tc_log2_cache *logs, uint64_t k)
 {
     assert(k > 0 && k >> 32 == 0);

@@ -32,7 +32,7 @@ typedef struct tc_logs {
 tc_status tc_logs_init(tc_logs *logs, uint64_t most, tc_err *err);
 void tc_logs_free(tc_logs *logs);
 
-/* k log2(k) in units of 2^-80, for k < 2^32; 0 for k = 0. Beyond the table the logarithm is
+/* k log2(k) in units of 2^-80, for k < 2^32; 0 for k = 0. For k outside the table the logarithm is
  * computed. */
 static inline tc_u128 tc_k_log2_k(const tc_logs *logs, uint64_t k)
 {
@@ -43,7 +43,7 @@ static inline tc_u128 tc_k_log2_k(const tc_logs *logs, uint64_t k)
 enum { TC_LOG2_CACHE_SIZE = 4096 };
 typedef struct tc_log2_cache {
     tc_u128 octave[129];                /* log2(128 + i) in units of 2^-120 */
-    tc_u128 cached[TC_LOG2_CACHE_SIZE]; /* tc_log2_q80(k); 0: not yet computed */
+    tc_u128 cached[TC_LOG2_CACHE_SIZE]; /* tc_log2_q80(k), or 0 if it is not yet computed */
 } tc_log2_cache;
 
 /* Makes an empty cache. Returns NULL if there is no memory. */

@@ -41,8 +41,8 @@ TC_INLINE tc_u128 tc_u128_sub(tc_u128 a, tc_u128 b)
 }
 
 /* The double nearest to a signed number (two's complement), ties to even. The number is shifted so
- * that its highest bit that is set is bit 127. Of its lower 64 bits it then matters only whether
- * one is set, which decides a tie. */
+ * that its highest bit that is set is bit 127. Of the lower 64 bits it then only matters whether
+ * any is set, which decides a tie. */
 TC_INLINE double tc_u128_to_double(tc_u128 a)
 {
     const bool negative = (a.hi >> 63) != 0;
@@ -117,8 +117,8 @@ TC_INLINE tc_u128 tc_mul_q127(tc_u128 a, tc_u128 b)
 }
 
 /* log2(k) in units of 2^-80, for k > 0, with an error below 2^-79. It is computed bit by bit:
- * squaring the mantissa doubles its logarithm. A rounding error of 2^-127 in step i contributes
- * 2^-i times as much to the result. */
+ * squaring the mantissa doubles its logarithm. The rounding error of step i, 2^-127, changes the
+ * result by only about 2^-(127 + i). */
 TC_INLINE tc_u128 tc_log2_q80(tc_u64 k)
 {
     const int shift = tc_clz64(k);

@@ -33,10 +33,10 @@ TC_INLINE tc_i32 uf_load(uf_nodes node)
 #endif
 }
 
-/* Changes the link of the root `root`, in *node, to `parent`, which is smaller. Returns the link
- * before: `root`, or another parent if another work-item has linked the root meanwhile; the caller
- * must then join that parent with `parent`. (Uses atomic_min, as a compare-and-exchange takes up to
- * 8% longer on a GPU if many work-items do it.) */
+/* Changes *node, which is the link of the root `root`, to `parent`, which is smaller. Returns the
+ * old link: `root`, or another parent if another work-item has linked the root meanwhile; the
+ * caller must then join that parent with `parent`. (Uses atomic_min, as a compare-and-exchange
+ * takes up to 8% longer on a GPU if many work-items do it.) */
 TC_INLINE tc_i32 uf_link_root(uf_nodes node, tc_i32 root, tc_i32 parent)
 {
     (void)root;

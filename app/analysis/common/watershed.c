@@ -28,7 +28,8 @@ void ws_list_drop(ws_list *list)
 /* The steps from a pixel to its neighbours, in raster order; variables of this type are called w.
  */
 typedef struct steps {
-    int n, before; /* number of steps; number of steps to pixels earlier in raster order */
+    int n, before; /* number of steps; the first `before` of them lead to pixels that are earlier in
+                      raster order */
     int8_t dx[MOST_STEPS], dy[MOST_STEPS], dz[MOST_STEPS];
     ptrdiff_t offset[MOST_STEPS]; /* index of the neighbour minus index of the pixel */
 } steps;
@@ -80,7 +81,8 @@ static bool is_inner_row(const ws_shape *s, position_xyz position)
 
 /* --- uphill ---------------------------------------------------------------------------------- */
 
-/* Does the same as ws_highest_neighbour, for a pixel i whose neighbours are all in the picture. */
+/* Does the same as ws_highest_neighbour, but only for a pixel i whose neighbours are all in the
+ * picture. */
 static inline size_t highest_around(const uint32_t *height, size_t i, const steps *w, bool plateaus)
 {
     uint32_t most = height[i];
@@ -88,7 +90,7 @@ static inline size_t highest_around(const uint32_t *height, size_t i, const step
 
     for (int k = 0; k < w->before; k++) {
         const uint32_t h = height[(ptrdiff_t)i + w->offset[k]];
-        /* of equal heights, the first one in raster order counts, also instead of pixel i */
+        /* of pixels of equal height the first in raster order is taken, if need be instead of i */
         const bool better = h > most || (h == most && best == 0 && !plateaus);
 
         most = better ? h : most;
@@ -147,8 +149,9 @@ static void add_pixel(ws_list *list, size_t i)
     list->pixels[list->n_pixels++] = (int32_t)i;
 }
 
-/* Does WS_EDGES for rows [row0, row1): collects the pixels of plateaus that have a neighbour of
- * equal height for which `up` is known. */
+/* Does WS_EDGES for rows [row0, row1): collects the pixels of plateaus that are next to the
+ * plateau's upper border: their `up` is not known, but they have a neighbour of equal height whose
+ * `up` is known. */
 static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 {
     const ws_shape *const s = &m->shape;
@@ -177,9 +180,9 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 }
 
 /* Goes one step further into plateaus: from the pixels of list `from`, for which `up` is known, to
- * their neighbours of equal height, which are added to list `to`. A neighbour's preliminary value
- * of `up` becomes pixel i, unless it leads to an earlier pixel or is final: both are values of at
- * least WS_PENDING(i). */
+ * their neighbours of equal height, which are added to list `to`. The preliminary value of `up` of
+ * a neighbour becomes WS_PENDING(i), unless the neighbour's value already leads to a pixel before i
+ * or is final. Such values are at least WS_PENDING(i). */
 static tc_status enter_plateaus(const ws_map *m, const steps *w, const ws_list *from, ws_list *to,
                                 const tc_poll *poll, tc_err *err)
 {
@@ -205,7 +208,8 @@ static tc_status enter_plateaus(const ws_map *m, const steps *w, const ws_list *
     return TC_OK;
 }
 
-/* Makes the preliminary values of `up` of these pixels final: WS_PENDING is its own inverse. */
+/* Makes the preliminary values of `up` of the list's pixels final, from WS_PENDING(i) to i. The
+ * macro is its own inverse. */
 static tc_status settle_pixels(const ws_map *m, const ws_list *list, const tc_poll *poll,
                                tc_err *err)
 {
@@ -263,9 +267,9 @@ static void flat_rows(const ws_map *m, size_t row0, size_t row1)
             m->up[i] = UF_LINK((int32_t)i);
 }
 
-/* Does WS_FLAT_JOIN for rows [row0, row1). All neighbours of equal height belong to the same
- * plateau, so they are nodes, too. The link to node 0 has the value of WS_NO_HILL, so the height
- * decides whether a pixel is ground. */
+/* Does WS_FLAT_JOIN for rows [row0, row1). Neighbours of equal height belong to the same plateau,
+ * so they are nodes of the union-find, too. The link to node 0 has the same value as WS_NO_HILL; so
+ * pixels that belong to no hill are recognised by their height, 0. */
 static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
 {
     const ws_shape *const s = &m->shape;
@@ -288,7 +292,8 @@ static void flat_join_rows(const ws_map *m, size_t row0, size_t row1)
 
 /* --- maxima ---------------------------------------------------------------------------------- */
 
-/* The pixel that a pixel leads to; the links of a plateau's union-find are negative. */
+/* The next pixel on the path from pixel i. On a plateau up[i] is a link of the union-find, which is
+ * negative. */
 static inline int32_t next_of(int32_t *up, int32_t i)
 {
     const int32_t next = uf_load(&up[i]);
@@ -325,12 +330,12 @@ static void top_rows(const ws_map *m, size_t row0, size_t row1)
 /* --- saddles --------------------------------------------------------------------------------- */
 
 /* Adds a saddle between the maxima a and b. If list->recent refers to a saddle of this pair, the
- * height of that saddle is raised instead. The list may still have several saddles of a pair, as
- * `recent` has room for only a part of the pairs. */
+ * height of that saddle is raised instead. The list may still contain several saddles of a pair, as
+ * list->recent refers only to the last saddle for each hash. */
 static void add_saddle(ws_list *list, int32_t a, int32_t b, uint32_t height)
 {
     const int32_t lo = a < b ? a : b, hi = a < b ? b : a;
-    const uint32_t hash = /* by multiplication with odd constants */
+    const uint32_t hash = /* both indices multiplied by large odd constants */
         ((uint32_t)lo * 2654435769u ^ (uint32_t)hi * 2246822519u) >> (32 - RECENT_BITS);
     const uint32_t index = list->recent[hash];
     ws_saddle *saddles;
@@ -382,8 +387,9 @@ static void keep_highest(ws_list *p, size_t from)
     p->n = n;
 }
 
-/* Whether a saddle of this height cannot join the maxima a and b. Then it cannot join them later
- * either: they can only be joined with higher maxima, and m->is_separate is monotonic. */
+/* Whether the maxima a and b remain separate at a saddle of this height. If so, they remain
+ * separate there later, too: they can only be joined with higher maxima, and m->is_separate is
+ * monotonic. */
 static bool is_separate(const ws_map *m, int32_t a, int32_t b, uint32_t saddle)
 {
     return m->is_separate(m->rule, m->height[a] < m->height[b] ? m->height[a] : m->height[b],
@@ -504,8 +510,8 @@ static tc_status join_hills(const ws_map *m, ws_list *lists, size_t n_lists, con
     TC_AUTO(ws_list_drop) ws_list all = { .n = 0 };
     return_if_error(gather_saddles(lists, n_lists, &all, poll, err));
 
-    /* If a pair of maxima has several saddles, the lower ones have no effect: if m->is_separate is
-     * true at the highest saddle, it is also true at a lower one. */
+    /* Several saddles of the same pair of maxima do no harm: if m->is_separate is true at the
+     * highest of them, it is also true at the lower ones. */
     return_if_error(
         tc_sort_by_key(all.saddles, all.n, sizeof *all.saddles, height_key, by_pair, poll, err));
     return join_maxima(m, &all, poll, err);

@@ -28,7 +28,8 @@ typedef struct ws_saddle {
     uint32_t height;
 } ws_saddle;
 
-/* What one thread finds. Must be zeroed before the first use; freed by ws_list_drop. */
+/* The saddles and plateau pixels that one thread finds. Must be zeroed before the first use; freed
+ * by ws_list_drop. */
 typedef struct ws_list {
     ws_saddle *saddles; /* [n] */
     int32_t *pixels;    /* [n_pixels] pixels of plateaus */
@@ -61,8 +62,9 @@ void ws_list_drop(ws_list *list);
 typedef enum ws_part {
     WS_ASCEND, /* sets `up` to each pixel's highest neighbour, if that is higher */
     WS_EDGES,  /* collects the pixels of plateaus next to a pixel whose direction is known;
-                  ws_complete_part  then continues from these into the plateaus, step by step */
-    /* The remaining plateaus have no upper border, so they are maxima: */
+                  ws_complete_part then continues from these into the plateaus, step by step */
+    /* The next three parts deal with the plateaus that remain. These have no upper border, so they
+     * are maxima. */
     WS_FLAT,      /* makes each of their pixels a node of a union-find */
     WS_FLAT_JOIN, /* joins the pixels of each plateau */
     WS_MAXIMA,    /* sets `up` to the maximum that each pixel leads to */

@@ -15,9 +15,9 @@
  */
 #define WS_PENDING(i) (-2 - (i))
 
-/* The size of the picture, nx * ny * nz pixels, and which pixels are neighbours: those that differ
- * by 1 along one axis, or with `corners` along one or more axes; along z only with `depth` (0 or
- * 1). */
+/* The size of the picture, nx * ny * nz pixels, and which pixels are neighbours. Two pixels are
+ * neighbours if their coordinates differ by 1 along one axis; with `corners`, also if they differ
+ * by 1 along several axes. They may differ along z only if `depth` is 1, not 0. */
 typedef struct ws_shape {
     tc_i32 nx, ny, nz;
     tc_i32 corners, depth;
