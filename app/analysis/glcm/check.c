@@ -373,7 +373,7 @@ static tc_status check_features(const layout *g, const double *row, tc_err *err)
             const char *fault = NULL;
             int f = -1;
 
-            if (nans != !fits[d]) /* must be 1 without pairs, and 0 with pairs */
+            if (nans != !fits[d]) /* without pairs all must be NaN (1), with pairs none (0) */
                 fault = fits[d] ? "NaN, where windows have pairs"
                                 : "not NaN, where no window has a pair";
             else if (fits[d])

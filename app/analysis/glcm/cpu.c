@@ -127,7 +127,7 @@ static void slide_window(sliding_window *w, const glcm_tables *t, const pair_cod
 /* Fills the tables sum_term and difference_term of a window (glcm_bins). */
 static void make_terms(const glcm_tables *t, unsigned levels, sliding_window *w)
 {
-    for (uint64_t k = 0; k <= 2 * (uint64_t)levels - 2; k++)
+    for (uint64_t k = 0; k <= 2 * (uint64_t)levels - 2; k++) /* sums of two levels */
         w->bins.sum_term[k] = GLCM_PACK(k);
     for (uint64_t k = 0; k < levels; k++)
         w->bins.difference_term[k] = (glcm_pair64){ GLCM_PACK(k), t->idm[k] };
@@ -238,8 +238,9 @@ static void start_window(sliding_window *w, const glcm_tables *t, unsigned level
     w->s = s;
 }
 
-/* Sets the moves of the window to the next and to the previous pixel of a row. stride: elements of
- * a row of codes. */
+/* Sets the moves of the window to the next (right) and to the previous pixel (left) of a row. In
+ * each row of the lens, the pair at one end leaves, and the pair beyond the other end enters.
+ * stride: elements of a row of codes. */
 static void set_moves(const glcm_lens *lens, ptrdiff_t stride, move *right, move *left)
 {
     right->n = left->n = lens->rows;
@@ -292,7 +293,8 @@ typedef struct code_plane {
     glcm_tile present;      /* the first pixels of all pairs of the picture that are not missing */
 } code_plane;
 
-/* Fills the codes. grey: the levels of the view's pixels; nx: elements of a row of grey. */
+/* Fills the codes of the plane. grey: the levels of the view's pixels; nx: elements of a row of
+ * `grey`. */
 static void fill_codes(const code_plane *c, int64_t nx, const glcm_lens *lens, const uint8_t *grey)
 {
     const pair_code missing = { 0, 0, 0 };
@@ -358,6 +360,7 @@ static uint64_t flush_kept(kept_features *k, uint32_t features, uint32_t returne
             square += (unsigned __int128)((__int128)v * v);
         }
         all += (returned >> i & 1) != 0 ? (uint64_t)sum : 0;
+        /* The halves of 128-bit numbers: UINT64_MAX extends the sign of a negative sum. */
         s.feature[i] = (glcm_moments){ min,
                                        max,
                                        (uint64_t)sum,
@@ -372,7 +375,8 @@ static uint64_t flush_kept(kept_features *k, uint32_t features, uint32_t returne
 
 /* --- one chunk ----------------------------------------------------------------------------- */
 
-/* The state of the work on a chunk; variables of this type are called u. */
+/* The data of a thread that slides windows over the tile of a chunk; variables of this type are
+ * called u. */
 typedef struct chunk_work {
     const cpu_worker *worker;
     unsigned levels;
@@ -385,7 +389,7 @@ typedef struct chunk_work {
     move right, left, down;
     sliding_window *window;
     bool linear;          /* only linear_sums are computed, no histograms */
-    bool started;         /* the window has been counted at (x, y) */
+    bool started;         /* x, y and the window's sums are valid: it has been counted before */
     linear_sums *columns; /* [plane.stride]: for each column of codes the sums over the lens's rows;
                              NULL unless `linear` is set and the lens is a rectangle */
     uint32_t computed;    /* set of the features that are computed (bit i: feature i) */
@@ -394,7 +398,7 @@ typedef struct chunk_work {
     kept_features kept;      /* features that are not yet added to stat */
     glcm_stat *stat;
     glcm_more_stat *more; /* NULL: no features beyond the 13 */
-    uint64_t sum;         /* sum of the returned features of the current row's windows so far */
+    uint64_t sum; /* sum of the returned features of the windows of the current row, so far */
     glcm_bands *bands;
     bool has_maps;              /* any element of `maps` is not NULL */
     float *maps[COOC_FEATURES]; /* for each feature: the slice of its map, or NULL */

@@ -68,20 +68,20 @@ typedef struct glcm_params {
     bool roi_centred; /* the centre of the ROI's disc is (width/2, height/2), rounded down */
     int64_t roi_cx, roi_cy, roi_r; /* centre, unless roi_centred, and radius of the disc */
     bool per_offset;               /* the result contains offset_features */
-    uint32_t features;   /* bit i: feature i of cooc_core.h, whose first 13 are those of core.h */
+    uint32_t features;   /* bit i: feature i of cooc_core.h; the first 13 are also in core.h */
     int32_t feature_set; /* how the parameter `features` was given: 1 "haralick", 2 "ibsi", 0 as a
                             list */
     size_t n_maps;
     glcm_map maps[GLCM_MAX_MAPS];
     /* The fields below are derived from those above (glcm_derive_params). */
     unsigned n_features;
-    unsigned feature[COOC_FEATURES]; /* [n_features]: the bits that are set in `features` */
+    unsigned feature[COOC_FEATURES]; /* [n_features]: numbers of the features in `features` */
     const char *feature_names[COOC_FEATURES + 1];
     bool has_more_features; /* some features are not among the 13 */
     size_t n_offsets;
     glcm_offset *offsets; /* [n_offsets], sorted by distance, dy, dx */
     /* [GLCM_BANDS]: the CPU backend computes only the windows of the bands (glcm_bands) whose
-     * element is true; NULL: those of all bands. Only spot checks set this. */
+     * element is true; NULL: it computes all windows. Only the checks in pixels.c set this. */
     const bool *bands;
 } glcm_params;
 
@@ -164,8 +164,8 @@ typedef struct glcm_view {
 typedef struct glcm_lens {
     int dx, dy;      /* the offset, in the orientation of the view */
     bool transposed; /* the view is the transposed one */
-    int rows; /* number of rows with pairs, the elements of the next three arrays; 0: no pair fits
-                 in the window */
+    int rows; /* number of rows with pairs, and of elements of row, lo and hi; 0 if no pair fits in
+                 the window */
     int row[2 * GLCM_MAX_RADIUS + 1];
     int lo[2 * GLCM_MAX_RADIUS + 1], hi[2 * GLCM_MAX_RADIUS + 1];
     uint32_t pairs; /* number of pairs */

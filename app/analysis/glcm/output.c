@@ -14,13 +14,13 @@ typedef unsigned __int128 u128;
 static const char *const statistic_names[GLCM_STATISTICS] = { "mean", "range", "sd", "min", "max" };
 static const char *const moment_names[GLCM_MOMENTS] = { "mean", "variance", "min", "max" };
 
-/* Returns the 128-bit integer with these lower and upper halves. */
+/* Returns the 128-bit integer whose lower and upper halves are lo and hi. */
 static u128 join_halves(uint64_t lo, uint64_t hi)
 {
     return (u128)hi << 64 | lo;
 }
 
-/* Adds the features of one window to the statistics. */
+/* Adds the 13 features of one window to the statistics. */
 static void add_window(glcm_stat *stat, const int64_t feature[GLCM_FEATURES])
 {
     stat->windows++;
@@ -383,7 +383,7 @@ tc_status glcm_add_constants(const void *params, wu_output *out, tc_err *err)
     const uint64_t n = wu_declaration_elements(&features);
     const wu_declaration arrays[] = {
         { "feature_names", WU_STR, WU_TITLES, "features", .width = width, .rows = n },
-        /* The offsets along axis 2 of offset_features. */
+        /* the offsets that axis 2 of offset_features stands for */
         { "offsets", WU_I32, WU_KEYS, "offset_features", .rows = p->n_offsets, .n_axes = 1,
           .axes = { { .n = 3, .words = columns } } },
     };
@@ -430,7 +430,8 @@ static i128 entropy_sum(const uint64_t *h, size_t n, uint64_t total, tc_log2_cac
     return sum;
 }
 
-/* Returns the entropy, rounded to units of 2^-32, given entropy_sum's result in units of 2^-80. */
+/* Returns the entropy in units of 2^-32, rounded, given `total` times the entropy in units of
+ * 2^-80. */
 static int64_t rounded_entropy(i128 sum, i128 total)
 {
     return (int64_t)((sum / total + ((i128)1 << 47)) >> 48);
@@ -459,8 +460,8 @@ static void add_cell(matrix_sums *m, unsigned a, unsigned b, uint64_t n)
     m->difference[b - a] += 2 * n;
 }
 
-/* Adds the sums that need logarithms. An element that is exactly the product of its marginals adds
- * exactly 0 to the information. */
+/* Sets m->entropy and m->information, which need logarithms. An element of C that is exactly the
+ * product of its two marginals, divided by the total, adds exactly 0 to the information. */
 static void add_logs(matrix_sums *m, const uint32_t *pairs, unsigned levels, tc_log2_cache *logs)
 {
     const i128 log_total = (i128)tc_log2_cache_get(logs, m->total);
@@ -489,8 +490,8 @@ bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tab
                           tc_log2_cache *logs, int64_t feature[GLCM_FEATURES])
 {
     matrix_sums m;
-    /* Sums over ordered pairs: s1 is that of a + b, s2 of a^2 + b^2, d1 of |a - b|, d2 of (a -
-     * b)^2. */
+    /* Sums over ordered pairs (a, b): s1 is the sum of a + b, s2 of a^2 + b^2, d1 of |a - b|, d2 of
+     * (a - b)^2, and idm of 1 / (1 + (a - b)^2) in units of 2^-GLCM_IDM_BITS. */
     i128 n2, variance, hx, s1 = 0, s2 = 0, d1 = 0, d2 = 0, idm = 0;
     uint64_t t58;
 
@@ -510,8 +511,8 @@ bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tab
         idm += (i128)m.difference[k] * t->idm[k];
     }
     n2 = m.total; /* N, number of ordered pairs */
-    /* The variance of the marginal is (N s2/2 - (s1/2)^2) / N^2; this is 4 N^2 times that, an
-     * integer. */
+    /* The variance of the marginal is (N s2/2 - (s1/2)^2) / N^2. `variance` is 4 N^2 times as much,
+     * an integer. */
     variance = 2 * n2 * s2 - s1 * s1;
     /* the entropy HX of the marginal, times N, in units of 2^-80 */
     hx = entropy_sum(m.marginal, levels, m.total, logs);
@@ -521,6 +522,7 @@ bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tab
         variance == 0 ? (int64_t)1 << 32 : rounded_quotient(variance - 2 * n2 * d2, variance);
     feature[GLCM_VARIANCE] = rounded_quotient(variance, 4 * n2 * n2);
     feature[GLCM_IDM] = rounded_quotient(idm, n2 << GLCM_IDM_BITS);
+    /* plus 2, as formulas number levels from 1 */
     feature[GLCM_SUM_AVERAGE] = rounded_quotient(s1, n2) + ((int64_t)2 << 32);
     feature[GLCM_SUM_VARIANCE] = rounded_quotient(variance - n2 * d2, n2 * n2);
     feature[GLCM_SUM_ENTROPY] =
@@ -529,6 +531,7 @@ bool glcm_matrix_features(const uint32_t *pairs, unsigned levels, const glcm_tab
     feature[GLCM_DIFFERENCE_VARIANCE] = rounded_quotient(n2 * d2 - d1 * d1, n2 * n2);
     feature[GLCM_DIFFERENCE_ENTROPY] =
         rounded_entropy(entropy_sum(m.difference, levels, m.total, logs), n2);
+    /* both are divided by 2^32, so that rounded_quotient does not overflow */
     feature[GLCM_IMC1] = hx == 0 ? 0 : -rounded_quotient(m.information >> 32, hx >> 32);
     t58 = (uint64_t)((2 * m.information / n2) >> 22); /* 2 (HXY2 - HXY) in units of 2^-58 */
     feature[GLCM_IMC2] =

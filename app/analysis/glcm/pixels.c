@@ -4,7 +4,8 @@
  * shows whether every window was computed. For each combination of a number of levels and a
  * distance, a random sample of windows is also computed again. This shows whether the claimed
  * features are those of the windows. With GLCM_WHOLE_ROI the whole matrix is computed again. Bands
- * and windows are chosen at random after the result was returned.
+ * and windows are chosen at random after the result was returned, so that nobody can know them
+ * beforehand.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,9 +19,9 @@
 /* The numbers of windows in the samples (take_windows), which take about a hundredth of the item's
  * time. */
 enum {
-    SHARE = 4096,       /* each sample has one in this many of the ROI's windows */
-    LEAST_WINDOWS = 64, /* further windows, which are divided among all samples */
-    EACH_WINDOWS = 8,   /* further windows of each sample */
+    SHARE = 4096,       /* a sample has one of every SHARE windows of the ROI, ... */
+    LEAST_WINDOWS = 64, /* ... its part of LEAST_WINDOWS windows, which all samples share, ... */
+    EACH_WINDOWS = 8,   /* ... and EACH_WINDOWS windows more */
     /* Computing a single window takes this many times as long as sliding a window by a pixel. */
     TIMES_AS_LONG = 30
 };
@@ -32,8 +33,9 @@ enum {
     MOST_PLACES = 4 /* ... but at most this many */
 };
 
-/* If there are at least this many samples, one of them, chosen at random, has all windows. If there
- * are fewer, one of them has all windows with the probability (number of samples) / ONE_WHOLE. */
+/* If there are at least ONE_WHOLE samples, one of them, chosen at random, has all windows. If there
+ * are fewer, one of them has all windows only with the probability (number of samples) / ONE_WHOLE.
+ */
 enum { ONE_WHOLE = 100 };
 
 /* The mean of the logarithm of (found / claimed standard deviation) may be at most RATIO_ERRORS
