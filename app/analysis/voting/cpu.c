@@ -48,8 +48,9 @@ static void make_voters(const cpu_worker *w, uint32_t z, uint32_t y0, uint32_t y
 
 /* --- vote ------------------------------------------------------------------------------------ */
 
-/* The sums of votes in a band's columns [x0, x1). Each is stored as its difference from the sum in
- * the column before it, with margins for cones that reach beyond the picture. */
+/* The sums of votes in the columns [x0, x1) of a band. Each sum is stored as its difference from
+ * the sum in the column to its left. Rows have margins on both sides, for the parts of cones
+ * outside these columns. */
 typedef struct band {
     uint32_t *sums; /* points to column 0 of the band's first row */
     size_t stride;  /* elements from one row to the next */
@@ -211,6 +212,7 @@ static void make_reads(cpu_worker *w)
         for (int y = 0; y < rows; y++) {
             const int n = spans[y].hi - spans[y].lo + 1, k = n > 0 ? level_of(n) : 0;
 
+            /* the last 2^k pixels of the span begin at hi + 1 - 2^k */
             if (n > 0)
                 before = (turn_reads){ k * level + (y - ry) * stride + spans[y].lo,
                                        k * level + (y - ry) * stride + spans[y].hi + 1 - (1 << k) };

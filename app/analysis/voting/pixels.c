@@ -64,9 +64,9 @@ static const double CROWDED = 1.8;
 static const double NEAR = 1e-6;
 /* For the threshold "auto", judge_threshold estimates the sum of the scores of all the item's peaks
  * that are not points of the result (`others` is this sum in the tiles). As the tiles may have few
- * of these peaks by chance, it uses upper bounds. In proportion to the points' scores, the item may
- * have ROUGHLY times this sum, and FEW_PEAKS times the lowest score in the tiles besides. In
- * proportion to pixels, it may have SOME times this sum. */
+ * of these peaks by chance, it uses two upper bounds. For the first, ROUGHLY times `others` plus
+ * FEW_PEAKS times the lowest score is scaled up from the tiles to the item in proportion to the
+ * scores of points. For the second, SOME times `others` is scaled up in proportion to pixels. */
 static const double ROUGHLY = 2, FEW_PEAKS = 4, SOME = 4;
 /* For the threshold "auto": if the lowest score of the result is at most GAP times the greatest
  * score found below the threshold, no points are taken to be missing. */
@@ -257,8 +257,9 @@ static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_er
 
 /* An upper bound of the threshold. For "auto" the threshold is 0.3 times the score of the middle
  * peak: of all peaks, best first, the one at which their scores add up to half of the sum of all
- * scores. Further peaks can only move the middle to a lower score. So the bound follows from the
- * result's points and from `rest`, the sum of the scores of some further peaks. */
+ * scores. Further peaks, which have scores below the threshold, can only move the middle to a lower
+ * score. So the bound follows from the result's points and from `rest`, the sum of the scores of
+ * some further peaks. */
 static double greatest_threshold(const voting_params *p, const voting_peaks *points, double rest)
 {
     double sum = rest, part = 0;
@@ -282,7 +283,8 @@ typedef struct evidence {
                                     points that are in both with the same score */
     double scores, all_scores;   /* sums of scores: of the points of the result; of all peaks */
     double pixels;               /* number of pixels in the tiles */
-    double weaker; /* the greatest score of a point computed again below greatest_threshold; -1 */
+    double weaker; /* the greatest score, below greatest_threshold, of a point computed again; -1 if
+                      there is none */
 } evidence;
 
 /* Judges the lowest score of the result's points. The threshold "auto" is 0.3 times the score of
@@ -293,7 +295,7 @@ static tc_status judge_threshold(const voting_params *p, const voting_scheme *s,
                                  const voting_peaks *points, const evidence *e, tc_err *err)
 {
     const uint64_t lowest = points->list[points->n - 1].score;
-    double sum = 0, high = 0; /* sum of the points' scores; of those above 10/3 of the lowest */
+    double sum = 0, high = 0; /* sum of all points' scores; sum of scores above 10/3 of `lowest` */
 
     for (size_t i = 0; i < points->n; i++) {
         const uint64_t score = points->list[i].score;
@@ -325,8 +327,8 @@ static bool is_same(const voting_peak *a, const voting_peak *b)
            fabs(a->point[1] - b->point[1]) < NEAR && fabs(a->point[2] - b->point[2]) < NEAR;
 }
 
-/* Compares the points of the result in a tile with those computed again, and adds to e. least: the
- * least score that a point of the result must have. */
+/* Compares the points of the result in a tile with the points computed again, and adds the numbers
+ * and scores to *e. least: points computed again with a lower score need not be in the result. */
 static void compare_points(const tile *t, const voting_peaks *claimed, const voting_peaks *found,
                            double least, evidence *e)
 {

@@ -154,6 +154,7 @@ tc_status voting_scheme_init(const voting_params *p, const wu_item *item, const 
                                  : outer * outer - inner * inner;
         s->shape.dirs = (tc_i32)s->n_dirs;
     }
+    /* about BAND_PIXELS pixels, but from 16 to 64 rows */
     s->band_rows = BAND_PIXELS / s->nx;
     s->band_rows = s->band_rows < 16 ? 16 : s->band_rows > 64 ? 64 : s->band_rows;
     s->bands_per_slice = (s->ny + s->band_rows - 1) / s->band_rows;
@@ -311,6 +312,7 @@ static double gradient_gain(const voting_scheme *s)
         }
     }
     for (int a = s->nz > 1 ? 0 : 1; a < 3; a++) {
+        /* inverse / 64 is 1 on the finest axis; 4096 is 64^2 */
         double gain = slope[a] / scale * s->shape.inverse[a] * s->shape.inverse[a] / 4096;
 
         for (int b = 0; b < 3; b++)
@@ -414,6 +416,7 @@ void voting_blur(const voting_scheme *s, const wu_pixels *px, uint32_t z, uint32
     assert(z < s->nz && y0 <= y1 && y1 <= s->ny);
     const uint32_t *lines[2 * VOTING_MAX_HALF + 1];
     const int h = s->shape.taps[1];
+    /* a row, with margins, for blur_x; it follows the rows of the picture in scratch */
     uint32_t *const padded = scratch + ((size_t)(y1 - y0) + 2 * (size_t)h) * s->nx;
 
     for (int64_t y = (int64_t)y0 - h; y < (int64_t)y1 + h; y++)

@@ -81,6 +81,7 @@ static inline const uint32_t *voting_votes_const(const void *state)
     return (const uint32_t *)(const void *)((const unsigned char *)state + sizeof(an_state_head));
 }
 
+/* All values that are derived from the parameters and an item: geometry, rounds and chunks. */
 typedef struct voting_scheme {
     uint32_t nx, ny, nz;
     size_t n;         /* number of pixels */
@@ -89,10 +90,10 @@ typedef struct voting_scheme {
     voting_shape shape;
     size_t n_dirs; /* number of directions */
     int rounds;
-    uint32_t cos2[VOTING_MAX_ROUNDS]; /* of each round: squared cosine of the cone's half-angle, in
-                                         units of 2^-20 */
+    uint32_t cos2[VOTING_MAX_ROUNDS]; /* for each round: the square of the cosine of the
+                                         cones' half-angle, in units of 2^-20 */
     double radius;                    /* the radius in the unit of voting_params.radius */
-    uint32_t band_rows;               /* rows of a band, which lies within a slice */
+    uint32_t band_rows;               /* rows of a band; a band lies within one slice */
     uint64_t bands_per_slice, bands;  /* number of bands of a slice, and of the item */
     int phases;                       /* number of phases, counting those of each round */
     uint64_t chunks; /* phases * bands: a chunk of the work is one band of a phase */
