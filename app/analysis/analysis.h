@@ -85,7 +85,7 @@ typedef struct an_work {
     const tc_poll *poll;       /* passed to tc_call_poll about every 50 ms; NULL if there is none */
     struct ocl_device *device; /* NULL for the CPU backend */
     double launch_ms;          /* the longest time that a launch on a device may take, in ms */
-    /* The speed at which the device does chunks, relative to a CPU core, for an_spent_share; 0
+    /* The speed at which the device does chunks, relative to a CPU core; an_spent_share uses it. 0
      * means AN_DEVICE_SPEED. */
     double speed;
     /* If set, then after the last chunk, those parts of the state that `finish` does not use need
@@ -102,9 +102,9 @@ typedef struct an_backend {
     tc_status (*open)(const an_work *work, const void *state, void **worker, tc_err *err);
     /* Does some chunks. On the CPU a step takes at most about 0.2 s, on a device at most about
      * launch_ms. Sets *chunks_done to the number of chunks that are done so far. Returns TC_MORE if
-     * chunks remain, and TC_OK if all chunks are done and in the state. After TC_TRY_LATER, this
-     * step has no effect; the chunks that were done before can still be synced. A device's backend
-     * may keep the work on the device until sync. */
+     * chunks remain, and TC_OK if all chunks are done and in the state. If it returns TC_TRY_LATER,
+     * this step has no effect; chunks that earlier steps did can still be synced. A device's
+     * backend may keep the work on the device until sync. */
     tc_status (*step)(void *worker, void *state, uint64_t *chunks_done, tc_err *err);
     /* Updates the state with everything done so far. After an error the state is unchanged; after
      * TC_TRY_LATER it is invalid until another call has succeeded. Called by an_sync. NULL: the
@@ -167,16 +167,16 @@ typedef struct an_analysis {
     tc_status (*check_survey)(const void *params, const wu_item *item, const an_survey *survey,
                               const char *where, tc_err *err);
     /* Writes a note, as `note_item` does, if an item's arrays, as finish makes them, are
-     * meaningless. texcell-wu show passes only the arrays with rows, with arbitrary values in them,
-     * and an item of which only the size is set, or 0 if there is no picture of it. NULL: there
-     * never is a note. */
+     * meaningless. texcell-wu show passes less: only the arrays that have rows, with arbitrary
+     * values in them, and an item of which only the size is set (0 if the result has no picture of
+     * the item). NULL: there never is a note. */
     bool (*note_result)(const void *params, const wu_item *item, const wu_output *out, char *text,
                         size_t size);
     /* Computes the plan of an item. */
     tc_status (*plan)(const void *params, const wu_item *item, an_plan *plan, tc_err *err);
     /* For an analysis whose memory depends on the values of the pixels: replaces the plan's bytes
-     * of memory by those for these pixels, for which it does a part of the work. NULL: the memory
-     * does not depend on the values. */
+     * of memory by the bytes that these pixels need. To find them it does a part of the work. NULL:
+     * the memory does not depend on the values. */
     tc_status (*memory)(const an_work *work, an_plan *plan, tc_err *err);
     /* The share of the chunks' total time that chunks_done chunks take: 0 to 1, never decreasing.
      * Depends only on parameters, item and plan, so that a job that continues from a checkpoint
@@ -205,9 +205,9 @@ typedef struct an_analysis {
      * about the arrays only from here. One table may have any number of rows per item. */
     tc_status (*declare_arrays)(const void *params, const wu_item *item, wu_output *out,
                                 tc_err *err);
-    /* Checks whether these arrays, which have the shapes that expect declares, are possible for
-     * this item: bounds of values, sums that must agree, everything that can be checked without
-     * computing the item again. Returns TC_BAD_INPUT with a message about the first fault
+    /* Checks whether these arrays, which have the shapes that declare_arrays declares, are possible
+     * for this item. It checks bounds of values, sums that must agree, and everything else that can
+     * be checked without the pixels. Returns TC_BAD_INPUT with a message about the first fault
      * (check.h).
      */
     tc_status (*check_result)(const void *params, const wu_item *item, const wu_output *out,
@@ -225,10 +225,11 @@ typedef struct an_analysis {
     tc_status (*suggest)(const struct an_pictures *pictures, const json_t *given,
                          struct an_suggestion *out, tc_err *err);
     /* The average cost of check_pixels for an item, as a share of its plan's operations, as
-     * measured (docs/validation.md). It does not include reading the pixels, but includes computing
-     * those correct items again that check_pixels finds improbable. The validator checks as many
-     * items of a result as it can with a fiftieth of the result's operations, but at least one.
-     * work->pixels is not set. If pixels_share is NULL, but check_pixels is not, the share is 1. */
+     * measured (docs/validation.md). The cost does not include reading the pixels. It includes
+     * computing again the correct items that check_pixels finds improbable. The validator checks as
+     * many items of a result as it can with a fiftieth of the result's operations, but at least
+     * one. work->pixels is not set. If pixels_share is NULL, but check_pixels is not, the share
+     * is 1. */
     double (*pixels_share)(const an_work *work);
     const an_backend *cpu;    /* the CPU backend; ocl_backend() returns the OpenCL backend */
     bool preview_amounts;     /* `preview` returns amounts */

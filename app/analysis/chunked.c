@@ -51,7 +51,7 @@ tc_status an_chunked_open(const an_chunked *chunked, const an_work *work, void *
     return status;
 }
 
-/* Computes a chunk of the step, in one of the threads. */
+/* Called by the pool's threads: computes chunk number w->first + chunk. */
 static void run_chunk(void *user, unsigned thread, size_t chunk)
 {
     const chunked_worker *const w = user;

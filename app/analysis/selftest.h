@@ -1,7 +1,7 @@
 /*
  * Self-tests with known answers. Every analysis has a few small built-in items, with
- * the CRC-32 of their final states compiled in. A device whose state differs computes wrongly and
- * is not used. The CPU must pass the tests, too.
+ * the CRC-32 of their final states compiled in. A device that computes another final state is
+ * faulty and is not used. The CPU must pass the tests, too.
  */
 #ifndef AN_SELFTEST_H
 #define AN_SELFTEST_H
@@ -16,8 +16,8 @@ typedef enum an_scene {
     AN_TERRACES /* flat blocks, in which the smallest change of a height is a peak */
 } an_scene;
 
-/* A synthetic item of nx * ny * nz pixels (an_selftest_pixels) and its answer. An analysis' list of
- * tests ends with an entry whose parameters are NULL. */
+/* A synthetic item of nx * ny * nz pixels (an_selftest_pixels), and the CRC-32 of its final state.
+ * An analysis' list of tests ends with an entry whose parameters are NULL. */
 struct an_selftest {
     const char *parameters; /* JSON */
     uint32_t nx, ny, nz;

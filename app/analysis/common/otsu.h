@@ -17,21 +17,23 @@ typedef enum an_otsu_scale {
     AN_OTSU_SQRT    /* they become 256 times their square root, rounded down */
 } an_otsu_scale;
 
-/* Otsu's method for 2 to AN_OTSU_CLASSES classes. Sets *threshold to the first grey value of the
- * second class, or if `highest` of the last class. For more than two classes the grey values are
- * first combined to at most 256 groups (docs/dev/analyses/cellcount.md). TC_NO_MEMORY. */
+/* Otsu's method for 2 to AN_OTSU_CLASSES classes. Sets *threshold to the least grey value of the
+ * second-darkest class or, if `highest` is set, of the brightest class. For more than two classes
+ * the grey values are first combined to at most 256 groups (docs/dev/analyses/cellcount.md). May
+ * return TC_NO_MEMORY. */
 enum { AN_OTSU_CLASSES = 4 };
 tc_status an_otsu_classes(const uint64_t *histogram, uint32_t size, an_otsu_scale scale,
                           unsigned classes, bool highest, uint32_t *threshold, tc_err *err);
 
-/* Adds pixels [from, to) to a histogram of all values of their depth, [2^bits]. */
+/* Adds pixels [from, to) to a histogram of [2^bits] grey values. */
 void an_histogram_add(const wu_pixels *px, size_t from, size_t to, uint64_t *histogram);
 
-/* Adds those of pixels [from, to) that are in the mask to a histogram; if mask is NULL, all. */
+/* Does the same, but adds only the pixels that are in the mask, unless mask is NULL. */
 void an_histogram_add_masked(const wu_pixels *px, const uint8_t *mask, size_t from, size_t to,
                              uint64_t *histogram);
 
-/* Otsu's threshold of all pixels, computed in the calling thread. TC_NO_MEMORY. */
+/* Sets *threshold to Otsu's threshold of all pixels. Runs in the calling thread, without a poll.
+ * May return TC_NO_MEMORY. */
 tc_status an_otsu_of_pixels(const wu_pixels *px, uint32_t *threshold, tc_err *err);
 
 /* Computes the histogram, [2^bits], of all pixels or, if there is a mask, of those in the mask.

@@ -1,8 +1,8 @@
 /*
  * Elementary functions that use only +, -, *, / and sqrt in double precision. IEEE 754 defines
  * these to the bit, so results are the same on every machine, while those of libm differ between
- * releases. Each result is within some units in the last place. real_core.h has the functions that
- * devices compute, too. tc_u128 is an unsigned integer of 128 bits.
+ * releases. Each result is accurate to a few units in the last place. real_core.h has the functions
+ * that are also compiled for devices. tc_u128 is an unsigned integer of 128 bits.
  */
 #ifndef AN_REAL_H
 #define AN_REAL_H
