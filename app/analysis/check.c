@@ -17,7 +17,7 @@ tc_status an_check_range(const wu_output *out, const char *name, int64_t lo, int
     const uint64_t n = wu_array_count(&array->info, &ok);
 
     for (uint64_t i = 0; i < n; i++)
-        if (v[i] < lo || v[i] > hi)
+        if (v[i] < lo || v[i] > hi) /* a row has n / shape[0] elements */
             return tc_fail(err, TC_BAD_INPUT, "%s: row %llu: %lld is not from %lld to %lld", name,
                            (unsigned long long)(i / (n / array->info.shape[0])), (long long)v[i],
                            (long long)lo, (long long)hi);

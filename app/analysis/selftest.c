@@ -91,7 +91,7 @@ tc_status an_selftest_pixels(const an_selftest *t, bool labels, wu_pixels *out, 
                     out->u16[i] = (uint16_t)(v * 257 + x % 251); /* uses all 16 bits */
                 if (labels)
                     out->labels[i] = label_of(x, y, z, v);
-                if (t->mask)
+                if (t->mask) /* a pattern with holes in the left two thirds of the picture */
                     out->mask[i] = (x + 2 * y + 3 * z) % 7 < 5 && x * 3 < t->nx * 2;
             }
     return TC_OK;

@@ -205,7 +205,7 @@ uint64_t an_row_bytes(const wu_output *expected)
         wu_array_info row = expected->arrays[i].info;
         int ok = 0;
 
-        if (row.shape[0] != WU_ANY_LENGTH)
+        if (row.shape[0] != WU_ANY_LENGTH) /* not an array with the table's rows */
             continue;
         row.shape[0] = 1;
         bytes += wu_array_bytes(&row, &ok);

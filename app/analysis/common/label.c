@@ -138,7 +138,7 @@ void lab_join_seam(const lab_picture *p, size_t row, void *scratch)
             j++;
         for (; j < above->runs && above->edges[2 * j] < b + reach; j++) {
             uf_union_shared_fast(p->ids, starts[k], (starts - p->room)[j]);
-            if (above->edges[2 * j + 1] >= b)
+            if (above->edges[2 * j + 1] >= b) /* it may also touch the next run */
                 break;
         }
     }

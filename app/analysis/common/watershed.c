@@ -186,7 +186,7 @@ static void edge_rows(const ws_map *m, size_t row0, size_t row1, ws_list *list)
 static tc_status enter_plateaus(const ws_map *m, const steps *w, const ws_list *from, ws_list *to,
                                 const tc_poll *poll, tc_err *err)
 {
-    enum { BLOCK = 1 << 16 };
+    enum { BLOCK = 1 << 16 }; /* pixels from one call of the poll to the next */
 
     for (size_t n = 0; n < from->n_pixels; n++) {
         const int32_t i = from->pixels[n];

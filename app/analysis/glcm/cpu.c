@@ -560,7 +560,8 @@ static uint64_t largest_entry(const chunk_work *u, uint32_t missing)
     uint64_t most = 0;
 
     for (unsigned b = 0; b < u->levels; b++, cell++) {
-        /* the pairs of two levels b, whose cell is the last one of row b */
+        /* the number of pairs of two levels b, whose cell is the last one of row b; the element of
+         * C is twice this number */
         const uint64_t present = *(cell + b) / GLCM_DOUBLED - diagonal - (b == 0 ? missing : 0);
 
         for (unsigned a = 0; a < b; a++, cell++)
@@ -570,8 +571,9 @@ static uint64_t largest_entry(const chunk_work *u, uint32_t missing)
     return most;
 }
 
-/* Computes the features beyond the 13 of the current window, which has n pairs, and adds them to
- * the statistics, the band's sum and the maps. */
+/* Computes the features beyond the 13 of the current window, and adds them to the statistics, the
+ * band's sum and the maps. n: the number of the window's pairs; missing: the number of missing
+ * pairs. */
 static void add_more_features(chunk_work *u, uint32_t n, uint32_t missing)
 {
     const unsigned levels = u->levels;
@@ -592,6 +594,8 @@ static void add_more_features(chunk_work *u, uint32_t n, uint32_t missing)
     sums.difference[0] -= missing;
     glcm_more_features(&sums, levels, feature);
     glcm_more_stat_add(u->more, feature);
+    /* for each feature that is wanted: a bit of the set, of which the lowest is cleared each time
+     */
     for (uint32_t set = u->worker->params->features >> GLCM_FEATURES; set != 0; set &= set - 1)
         u->sum += (uint64_t)feature[__builtin_ctz(set)];
     for (unsigned i = 0; i < GLCM_MORE_FEATURES; i++)

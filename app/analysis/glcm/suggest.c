@@ -40,7 +40,7 @@ static tc_status add_greys(an_suggestion *out, const uint64_t *histogram, uint32
     for (uint32_t v = lo; v <= hi; v++)
         curve->y[(size_t)((v - lo) / width)] += (double)histogram[v];
     curve->bars = true;
-    curve->mark = lo;
+    curve->mark = lo; /* the lower end of the range */
     snprintf(curve->title, sizeof curve->title,
              "Greys of the pictures within the range, from %u to %u", lo, hi);
     return TC_OK;

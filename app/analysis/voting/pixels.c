@@ -80,7 +80,8 @@ typedef struct tile {
     double lo[3], hi[3];       /* bounds without the margin: lo <= coordinate < hi */
 } tile;
 
-/* A length along an axis, in pixels. quarters: the length in quarters of the radius. */
+/* A length along an axis, in pixels. quarters: the length in quarters of the radius, which is taken
+ * to be shape.reach + 1 pixels, as reach is rounded down. */
 static uint32_t length_of(const voting_scheme *s, int axis, uint32_t quarters)
 {
     return (uint32_t)(s->shape.reach[axis] + 1) * quarters / 4;
@@ -379,6 +380,7 @@ static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uin
 {
     const uint32_t length[3] = { px->nz, px->ny, px->nx };
     uint32_t lo[3], hi[3], at[3];
+    /* sums of grey values and numbers of pixels: [axis][half] */
     double sum[3][2] = { { 0 } }, n[3][2] = { { 0 } }, most = 0;
 
     for (int k = 0; k < 3; k++) {
@@ -414,16 +416,20 @@ static void pixel_of(const voting_scheme *s, const voting_peak *point, uint32_t 
         place[k] = smaller((uint32_t)(point->point[k] + 0.5), length[k] - 1);
 }
 
-/* Sets place to a random pixel if any_pixel is set, else to the pixel of a random point. */
-static void choose_place(const voting_scheme *s, const voting_peaks *points, bool any_pixel,
-                         uint64_t *random, uint32_t place[3])
+/* Sets place to a random pixel of the item. */
+static void choose_pixel(const voting_scheme *s, uint64_t *random, uint32_t place[3])
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
 
-    if (!any_pixel)
-        pixel_of(s, &points->list[tc_random_below(points->n, random)], place);
-    for (int k = 0; any_pixel && k < 3; k++)
+    for (int k = 0; k < 3; k++)
         place[k] = (uint32_t)tc_random_below(length[k], random);
+}
+
+/* Sets place to the pixel of a random point. */
+static void choose_point(const voting_scheme *s, const voting_peaks *points, uint64_t *random,
+                         uint32_t place[3])
+{
+    pixel_of(s, &points->list[tc_random_below(points->n, random)], place);
 }
 
 /* The mean contrast (contrast_at) at random places, each within a radius, along each axis, of a
@@ -439,7 +445,7 @@ static double contrast_of_points(const an_work *work, const voting_scheme *s,
         uint32_t at[3];
         double contrast;
 
-        choose_place(s, points, false, random, at);
+        choose_point(s, points, random, at);
         for (int k = 0; k < 3; k++) {
             const uint32_t reach = (uint32_t)s->shape.reach[k] + 1,
                            end = smaller(at[k] + reach + 1, length[k]),
@@ -470,12 +476,12 @@ static void choose_edge(const an_work *work, const voting_scheme *s, const votin
     const double enough = contrast_of_points(work, s, points, random);
     double most = 0; /* contrast times distance, in radii, of the best place so far */
 
-    choose_place(s, points, true, random, place);
+    choose_pixel(s, random, place);
     for (size_t i = 0; i < n / divisor && most < FAR * enough; i++) {
         uint32_t at[3];
         double distance, contrast;
 
-        choose_place(s, points, true, random, at);
+        choose_pixel(s, random, at);
         contrast = fmin(contrast_at(work->pixels, s, at), enough);
         if (FAR * contrast <= most) /* cannot be better, wherever the points are */
             continue;
@@ -499,7 +505,7 @@ static void choose_crowd(const voting_scheme *s, const voting_peaks *points, uin
         uint32_t at[3];
         size_t n = 0;
 
-        choose_place(s, points, false, random, at);
+        choose_point(s, points, random, at);
         const tile t = tile_at(s, side, at);
 
         for (size_t k = 0; k < points->n; k++)
@@ -538,7 +544,7 @@ static void choose_faint(const an_work *work, const voting_scheme *s, const voti
 {
     double least = INFINITY;
 
-    choose_place(s, points, false, random, place);
+    choose_point(s, points, random, place);
     for (int i = 0; i < AROUND_POINTS; i++) {
         const voting_peak *const point = &points->list[tc_random_below(points->n, random)];
         const double contrast = contrast_around(work, s, point) / point->score;
@@ -592,7 +598,7 @@ static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points
         uint32_t at[3];
         bool in[3];
 
-        choose_place(s, points, false, random, at);
+        choose_point(s, points, random, at);
         for (int k = 0; k < 3; k++)
             in[k] = at[k] >= lo[k] && at[k] < hi[k];
         if (!in[0])
@@ -630,7 +636,7 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
     else if (k % 4 == 2)
         choose_faint(work, s, points, random, place);
     else
-        choose_place(s, points, true, random, place);
+        choose_pixel(s, random, place);
 }
 
 /* Sets order[] to a random order of the strata along an axis. As STRATA is a prime number, the
