@@ -1,18 +1,23 @@
 /*
- * The OpenCL backend of glcm: buffers, and launches of the kernels of opencl/kernels/glcm.cl. The
- * arithmetic is in app/analysis/glcm/core.h.
+ * The OpenCL backend of glcm (grey-level co-occurrence matrices): buffers, and launches of the
+ * kernels of opencl/kernels/glcm.cl. The arithmetic is in app/analysis/glcm/core.h.
  *
- * A step processes a batch of chunks: one launch of glcm_slide for each number of grey levels (the
- * parameter `levels` lists one or more), over the batch's chunks with that number, then one launch
- * of glcm_statistics over all chunks. If one chunk takes longer than a launch should, a step
- * processes one chunk, in several launches. The host reads the statistics of each chunk, and adds
- * them to its own copy of the state's statistics. Maps stay on the device. cl_sync copies the
+ * A chunk is the work for one tile of a slice, one offset between the pixels of a pair, and one
+ * number of grey levels: a window around each pixel of the tile, with the matrix of its pixel
+ * pairs. A step processes a batch of chunks: one launch of glcm_slide for each number of grey
+ * levels (the parameter `levels` lists one or more), over the batch's chunks with that number, then
+ * one launch of glcm_statistics over all chunks. If one chunk takes longer than a launch should, a
+ * step processes one chunk, in several launches. The host reads the statistics of each chunk, and
+ * adds them to its own copy of the state's statistics. Maps stay on the device. cl_sync copies the
  * statistics and the maps to the caller's state together, so that both always cover the same
  * chunks.
  *
  * A lens is the set of pixel pairs of one offset within a window. A move (glcm_move) describes one
  * row of a lens: which pair leaves the window, and which enters it, when the window moves by one
- * pixel. An index into params->levels is called `level`.
+ * pixel. An index into params->levels is called `level`. A lens may be transposed: its windows then
+ * move along y, and the chunk reads a transposed copy of the slice. With window GLCM_WHOLE_ROI,
+ * each chunk has one matrix of the whole region of interest (ROI) instead of a window around each
+ * pixel.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -36,9 +41,10 @@ _Static_assert(GLCM_ALL_FEATURES == GLCM_FEATURES + GLCM_MORE_FEATURES,
 enum {
     MAX_BATCH = 4096, /* the most chunks of a step */
     MAX_GROUP = 64,   /* the most work-items of a work-group of glcm_slide */
-    MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS, /* entries of a matrix of the whole ROI */
+    MATRIX = GLCM_MAX_LEVELS * GLCM_MAX_LEVELS, /* the most entries of a whole-ROI matrix */
     FIRST_PIXELS = 1 << 16,                     /* pixels of the first launch of glcm_count */
-    /* Work of the first launch of glcm_slide: its windows, times the moves of a lens. */
+    /* The work of the first launch of glcm_slide: the number of its windows times the number of
+     * moves of a lens. */
     FIRST_MOVES = 1 << 15,
     /* The most cells of matrices that a work-item reads, over all windows of its segment, for the
      * features beyond Haralick's 13. */
@@ -58,7 +64,7 @@ enum {
     PLANES,        /* the grey levels of both crops, for each entry of params->levels */
     ROI,           /* for both crops: 1 for pixels that have a window */
     WORK,          /* the batch's chunks (glcm_work) */
-    CHUNKS,        /* their indices, sorted by level */
+    CHUNKS,        /* indices into WORK, sorted by level */
     WORDS,         /* the sums of each window */
     BINS,          /* histograms in global memory */
     PARTIALS,      /* statistics of Haralick's 13 features, of each work-group */
@@ -95,17 +101,18 @@ typedef struct cl_worker {
     bool global_bins[GLCM_MAX_LEVEL_COUNT]; /* histograms are in global, not local memory */
     bool any_global;                        /* any of global_bins is set */
     bool all_global; /* all of global_bins are set; no kernel for local memory is compiled */
-    bool narrow;     /* GLCM_NARROW of glcm.cl: the histograms' cells have 8 bits */
+    bool narrow;     /* GLCM_NARROW of glcm.cl: counts of the histograms have 8 bits, not 16 */
     bool more;       /* the device computes features beyond Haralick's 13 */
     size_t words;    /* 64-bit words that store a window's sums and further features */
 
     unsigned char *state; /* a copy of the state without the maps, to which steps add */
     uint32_t slice; /* the slice whose planes are on the device; UINT32_MAX if there is none */
-    ocl_pace pace;  /* the number of chunks of a batch; for whole-ROI matrices, of rows of pixels */
+    ocl_pace pace;  /* adapts the number of chunks of a batch to the measured times; for whole-ROI
+                       matrices, the number of rows of pixels */
     bool divided;   /* each chunk is processed by itself, in several launches, as one launch would
                        take too long */
-    size_t fitting; /* if divided: how many of the last chunks in succession took so little time
-                       that one launch could have processed each */
+    size_t fitting; /* if divided: how many chunks, up to the last one, have in succession taken so
+                       little time that one launch could have processed each */
     ocl_pace slides[GLCM_MAX_LEVEL_COUNT]; /* if divided: work-groups of a launch of glcm_slide */
     ocl_pace features;     /* if divided: work-groups of a launch of glcm_statistics */
     uint64_t most;         /* the most chunks of a batch, for which the buffers are large enough */
@@ -122,7 +129,9 @@ typedef struct cl_worker {
     size_t chunk_columns;      /* the most columns of windows of any chunk */
 } cl_worker;
 
-/* Whether one matrix is made of the whole ROI, rather than one of a window around each pixel. */
+/* Whether each chunk has one matrix of the whole ROI, rather than one of a window around each
+ * pixel.
+ */
 static bool whole_roi(const cl_worker *w)
 {
     return w->params->window == GLCM_WHOLE_ROI;
@@ -149,8 +158,9 @@ static tc_status make_lenses(cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* Returns the table of moves of all offsets, with room for one more move; the caller frees it. NULL
- * if there is no memory. */
+/* Returns the table of moves of all offsets, with room for one more move; the caller frees it.
+ * Returns NULL if there is not enough memory. leave and enter are offsets of pixels in the crop,
+ * from the pixel around which the window lies. */
 static glcm_move *make_moves(const cl_worker *w)
 {
     glcm_move *const moves = calloc((size_t)w->first_move[w->params->n_offsets] + 1, sizeof *moves);
@@ -170,10 +180,11 @@ static glcm_move *make_moves(const cl_worker *w)
 
 /* --- planes ---------------------------------------------------------------------------------- */
 
-/* Makes the crops: the ROI's bounding box with a margin for all pixels that windows in it reach. */
+/* Sets the crops to the ROI's bounding box plus a margin, which contains all pixels that a window
+ * around a pixel of the ROI can reach. */
 static void make_crops(cl_worker *w)
 {
-    int64_t margin = w->params->radius + 1;
+    int64_t margin = w->params->radius + 1; /* the pixel that enters is 1 beyond the radius */
 
     for (size_t o = 0; o < w->params->n_offsets; o++) {
         const int64_t dx = llabs(w->params->offsets[o].dx), dy = llabs(w->params->offsets[o].dy);
@@ -192,7 +203,7 @@ static void make_crops(cl_worker *w)
                   w->crop[0].y0 >= 0 && w->crop[0].y0 + w->crop[0].rows <= w->g.ny;
 }
 
-/* Arguments of load_rows, with which the threads of a pool make the planes of a slice in the
+/* The arguments of load_rows. The threads of a pool run it to make the planes of a slice in the
  * device's layout. */
 typedef struct load_job {
     const cl_worker *w;
@@ -201,7 +212,7 @@ typedef struct load_job {
     const uint8_t *quantiser; /* glcm_quantiser */
     uint16_t *grey;           /* [n_levels][2][crop_pixels] */
     uint8_t *roi;             /* [2][crop_pixels] */
-    uint8_t *rows;            /* [threads][nx] */
+    uint8_t *rows;            /* [threads][nx]: the row of the picture that each thread copies */
 } load_job;
 
 /* Copies row y of the picture to crop number `turn`, which is stored column by column. The
@@ -211,6 +222,8 @@ static void put_row(const cl_worker *w, size_t turn, int64_t y, const uint8_t *r
                     uint8_t *roi)
 {
     const crop *const c = &w->crop[turn];
+    /* The row's first and number of pixels in the crop, the index of the first one in the crop's
+     * memory, and the distance there between neighbours. The crop's axes are swapped if `turn`. */
     const int64_t from = turn ? c->y0 : c->x0, n = turn ? c->rows : c->columns;
     const size_t at = (size_t)(turn ? (y - c->x0) * c->rows : y - c->y0),
                  step = turn ? 1 : (size_t)c->rows;
@@ -225,8 +238,8 @@ static void put_row(const cl_worker *w, size_t turn, int64_t y, const uint8_t *r
 /* The rows of the picture that a thread copies at a time. */
 enum { LOAD_ROWS = 64 };
 
-/* Copies LOAD_ROWS rows of the picture, part number `part`, to both crops. The crops' pixels
- * outside the picture have been set before. */
+/* Copies LOAD_ROWS rows of the picture to both crops, from row number part * LOAD_ROWS of those
+ * that the crops contain. The caller has set the crops' pixels outside the picture. */
 static void load_rows(void *user, unsigned thread, size_t part)
 {
     const load_job *const l = user;
@@ -272,8 +285,9 @@ static tc_status load_slice(cl_worker *w, uint32_t slice, tc_err *err)
     for (size_t i = 0, end; status == TC_OK && i < words; status = tc_call_poll(work->poll, err))
         for (end = tc_block_end(i, words); i < end; i++)
             l.grey[i] = GLCM_OUTSIDE;
-    /* load_rows writes a row of the picture to pixels that are spread over a whole crop. So all
-     * memory is touched here first, in blocks, and work->poll is called between them. */
+    /* Touches all memory of the crops, in blocks between which work->poll is called. Otherwise the
+     * first rows that load_rows writes would touch nearly all of it, as the pixels of a row are
+     * spread over a whole crop. */
     if (status == TC_OK)
         status = tc_clear_memory(l.roi, 2 * n, work->poll, err);
     if (status == TC_OK)
@@ -302,8 +316,8 @@ static bool runs_in_turn(const ocl_device *device)
     return (device->info.type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)) == CL_DEVICE_TYPE_CPU;
 }
 
-/* Whether the histograms' cells are to have 8 bits (GLCM_NARROW of glcm.cl). They save local
- * memory, but take more time, so a CPU does not use them. */
+/* Whether the counts of the histograms are to have 8 bits (GLCM_NARROW of glcm.cl). Such counts
+ * save local memory, but take more time, so a CPU does not use them. */
 static bool use_narrow(const cl_worker *w)
 {
     int most = 0; /* pairs of the largest lens */
@@ -316,7 +330,8 @@ static bool use_narrow(const cl_worker *w)
             pairs += lens->hi[i] - lens->lo[i] + 1;
         most = pairs > most ? pairs : most;
     }
-    return most < 1024 && !runs_in_turn(w->ocl.device); /* the limit of GLCM_NARROW */
+    return most < 1024 &&
+           !runs_in_turn(w->ocl.device); /* GLCM_NARROW needs fewer than 1024 pairs */
 }
 
 /* The size of a window's histograms in units of 16 bits. A unit holds one count of 16 bits or two
@@ -325,6 +340,8 @@ static size_t bins_size(const cl_worker *w, size_t level)
 {
     const size_t levels = w->params->levels[level], cells = levels * (levels + 1) / 2;
 
+    /* 4 * levels: the histograms of levels (`levels` bins), of their differences (as many) and of
+     * their sums (twice as many); cells: the entries of the symmetric matrix */
     return 4 * levels + (w->narrow ? (cells + 1) / 2 : cells);
 }
 
@@ -348,7 +365,7 @@ static void choose_groups(cl_worker *w)
 
         w->global_bins[i] = w->all_global || items < (cpu ? 1 : 2);
         if (w->global_bins[i]) {
-            items = 32;
+            items = 32; /* local memory does not limit the group */
             w->any_global = true;
         }
         /* Rounds down to a power of two, by clearing the lowest bit until one bit is left. Other
@@ -361,7 +378,8 @@ static void choose_groups(cl_worker *w)
     }
 }
 
-/* Builds the kernels that the job needs, and limits w->group to the kernels' limits. */
+/* Builds the kernels that the job needs, and reduces w->group to the greatest work-groups that
+ * these kernels allow. */
 static tc_status make_kernels(cl_worker *w, tc_err *err)
 {
     const char *const single = runs_in_turn(w->ocl.device) ? "-DGLCM_SINGLE"
@@ -400,9 +418,9 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
     return TC_OK;
 }
 
-/* The number of windows of a segment: the part of a row of windows that one work-item slides over.
- * If a launch for `chunks` chunks has fewer than 8 work-groups for each compute unit, rows are
- * divided into up to 4 segments. */
+/* The number of windows in a segment, the part of a row of windows that one work-item slides over.
+ * If a launch for `chunks` chunks with undivided rows has fewer than 8 work-groups for each compute
+ * unit, rows are divided into up to 4 segments. */
 static size_t segment_size(const cl_worker *w, size_t level, size_t chunks)
 {
     const size_t groups =
@@ -449,8 +467,8 @@ static uint64_t chunk_bytes(const cl_worker *w)
            sizeof(glcm_bands);
 }
 
-/* Sets chunk_columns, chunk_rows, chunk_windows and groups_per_chunk. Chunks with a transposed lens
- * have the tiles of the transposed slice (turn 1). */
+/* Sets chunk_columns, chunk_rows, chunk_windows and groups_per_chunk. The tiles of chunks with a
+ * transposed lens are those of the transposed slice (turn 1). */
 static void measure_chunks(cl_worker *w)
 {
     for (int turn = 0; turn < 2; turn++) {
@@ -470,14 +488,14 @@ static void measure_chunks(cl_worker *w)
         (uint32_t)((w->chunk_windows + GLCM_GROUP_WINDOWS - 1) / GLCM_GROUP_WINDOWS);
 }
 
-/* The most chunks of a batch: limited by the chunks of a slice, the device's memory, and the
- * largest size of a buffer. */
+/* Returns the most chunks of a batch, which is limited by the number of chunks of a slice, the
+ * device's memory, and the largest size of a buffer. */
 static uint64_t choose_batch(const cl_worker *w)
 {
     const uint64_t each = chunk_bytes(w);
     /* Bytes that do not depend on the batch: planes, maps, and at most 8 MiB of tables. */
     const uint64_t fixed =
-        w->crop_pixels * (4 * w->params->n_levels + 2) +
+        w->crop_pixels * (4 * w->params->n_levels + 2) + /* both crops: grey levels, ROI */
         w->params->n_maps * sizeof(float) * (uint64_t)w->g.nx * w->g.ny * w->g.nz +
         ((uint64_t)8 << 20);
     const uint64_t limit =
@@ -729,9 +747,9 @@ static void add_statistics(const cl_worker *w, uint64_t first, uint64_t n)
     }
 }
 
-/* Ends a launch that processed a part of a chunk, adds its device time (ms) to *took, and calls
- * work->poll. If the poll stops the work, the whole chunk is processed again later. work: the
- * launch's work, in the unit of the pace. */
+/* Ends a launch that processed a part of a chunk, adds the launch's device time (ms) to *took, and
+ * calls work->poll. If the poll stops the work, the whole chunk is processed again later. work: the
+ * amount of work of the launch, in the unit of the pace. */
 static tc_status end_part(cl_worker *w, tc_status status, ocl_pace *pace, uint64_t work,
                           double *took, tc_err *err)
 {
@@ -753,7 +771,9 @@ static tc_status slide_parts(cl_worker *w, size_t level, double *took, tc_err *e
 
     for (size_t group = 0, n_groups = 1; group < groups; group += n_groups)
         for (size_t at = 0, n = segments; at < segments; at += n) {
-            /* In work-groups: all that the pace allows, and without division of rows. */
+            /* allowed: the number of work-groups that the pace allows; each processes one segment
+             * of `items` rows. whole: for how many groups of rows that is enough with all segments.
+             */
             const uint64_t allowed = ocl_pace_next(pace, pace->max_work),
                            whole = allowed / segments;
             ocl_grid grid;
@@ -784,8 +804,8 @@ static tc_status feature_parts(cl_worker *w, double *took, tc_err *err)
     return TC_OK;
 }
 
-/* Sets w->divided. Also sets the recorded growth of w->pace, from which begin_paces sets `divided`
- * for the job's next item, so that the next item begins with the same value: 0 if divided. */
+/* Sets w->divided. Also records it for the job's next item, in the growth of w->pace: 0 means that
+ * chunks are divided (begin_paces reads it). */
 static void set_divided(cl_worker *w, bool divided)
 {
     w->divided = divided;
@@ -850,9 +870,9 @@ static tc_status count_rows(cl_worker *w, uint64_t n, tc_err *err)
         n_rows = n > 1 ? rows : (size_t)ocl_pace_next(&w->pace, rows - row);
         const ocl_grid grid = { .global = { n_rows, columns, (size_t)n }, .start = { row } };
 
-        /* Several matrices are counted only as a whole. If one matrix more would have exceeded the
-         * pace, the launch counts as all the work that the pace allowed, so that the pace can grow.
-         */
+        /* Several matrices are only counted as a whole. If one more matrix would have exceeded what
+         * the pace allows, the launch is recorded as all the work that was allowed, so that the
+         * pace can grow. */
         return_if_error(end_part(
             w,
             OCL_QUEUE(w, COUNT, grid, err, OCL_BUFFER_ARG(w, WORK), OCL_BUFFER_ARG(w, PLANES),
@@ -907,10 +927,10 @@ static void free_worker(void *worker)
     glcm_tables_free(&w->tables);
 }
 
-/* Initialises the paces. Sets w->divided if a chunk has more than FIRST_MOVES moves and no earlier
+/* Initialises the paces. Sets w->divided if a chunk has more work than FIRST_MOVES and no earlier
  * item of the job has shown that a launch can process a whole chunk. A first launch processes at
- * least as many chunks (or work-groups, if `divided`) as there are compute units: these run at the
- * same time, so they take no longer than one. */
+ * least as many chunks (or work-groups, if `divided`) as there are compute units: as these run at
+ * the same time, that many chunks take no longer than one. */
 static void begin_paces(cl_worker *w)
 {
     const glcm_params *const p = w->params;

@@ -1,20 +1,21 @@
 /*
- * volume's watershed on an OpenCL device: launches the kernels of watershed.cl, which do the phases
- * of app/analysis/volume/watershed.c. If the result has labels, the host applies the filters and
- * makes the table of cells, by a worker of the CPU backend; otherwise the device makes the table.
+ * The analysis volume's watershed on an OpenCL device: launches the kernels of watershed.cl, which
+ * do the phases of app/analysis/volume/watershed.c. If the result has labels, a worker of the CPU
+ * backend ("the host") applies the filters and makes the table of cells; otherwise the device makes
+ * the table.
  *
- * The terms of watershed.cl: a voxel's height is a constant minus its blurred grey value. Each
- * voxel leads uphill to its highest neighbour ("uphill neighbour"), and so to a maximum. A plateau
- * is a set of connected voxels of equal height. A saddle is a pass between two maxima. Maxima that
- * only a shallow saddle separates are joined to a hill; each hill is a cell. Membrane is what lies
- * between cells.
+ * Terms: a voxel's height is a constant minus its blurred grey value. Each voxel leads uphill to
+ * its highest neighbour ("uphill neighbour"), and over further ones to a maximum. A plateau is a
+ * set of connected voxels of equal height. A saddle is a pass between two maxima. Maxima between
+ * which there is only a shallow saddle are joined to a hill; each hill is a cell. The voxels
+ * between cells are membrane.
  *
- * A stack that does not fit the device is processed in slabs (some consecutive slices), together
- * with the slices around a slab that the blur and the neighbours need, its margin: the device blurs
- * and finds the uphill neighbours; the host does the other phases. If the saddles do not fit the
- * device's table, as in noisy stacks, or if joining maxima takes more than MOST_ROUNDS rounds, the
- * device also stops, and the host does the phases that follow the search for the maximum of each
- * voxel.
+ * A stack that does not fit the device is processed in slabs of consecutive slices. A slab has a
+ * margin: the slices on either side that its blur and its voxels' neighbours need. The device then
+ * only blurs and finds the uphill neighbours; the host does the other phases. The device also stops
+ * early if there are more saddles than its table can hold, as in noisy stacks, or if joining maxima
+ * takes more than MOST_ROUNDS rounds. Then the host does all phases after the search for the
+ * maximum of each voxel.
  */
 #include <stdlib.h>
 
@@ -147,9 +148,9 @@ static uint32_t blur_margin(const ws_worker *w)
     return w->params->is_3d ? (uint32_t)w->gauss.radius : 0;
 }
 
-/* Sets [*first, *end) to the voxels of the current slab with `margin` slices on either side,
- * counted from the first slice on the device. margin: 1 for heights, 0 for the links to uphill
- * neighbours. */
+/* Sets [*first, *end) to the voxels of the current slab with `margin` slices on either side, as
+ * numbers counted from the first slice on the device. margin: 1 for heights, as a voxel's
+ * neighbours need heights, too; 0 for the links to uphill neighbours. */
 static void slices_with_margin(const ws_worker *w, uint32_t margin, uint32_t *first, uint32_t *end)
 {
     const uint32_t more = w->params->is_3d ? margin : 0;
@@ -181,8 +182,8 @@ static uint32_t later_steps(const ws_worker *w, int32_t step[MOST_STEPS])
     return n;
 }
 
-/* The amount of work of a stage in the current slab, as a number of voxels or of entries of a list,
- * for MEASURE of slices; 0 if the stage is left out. */
+/* Returns the amount of work of a stage in the current slab: a number of voxels, of entries of a
+ * list or, for MEASURE, of slices. Returns 0 if the stage is left out. */
 static uint64_t stage_work(const ws_worker *w, stage s)
 {
     const bool whole = !in_slabs(w);
@@ -220,7 +221,7 @@ static uint64_t stage_work(const ws_worker *w, stage s)
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* The kernels' arguments nx, ny, nz, corners and depth. */
+/* The kernels' arguments nx, ny, nz (of the slices on the device), corners and depth. */
 #define SHAPE(w)                                                      \
     OCL_INT((w)->nx), OCL_INT((w)->ny), OCL_INT((w)->to - (w)->from), \
         OCL_INT((w)->params->corners), OCL_INT((w)->params->is_3d)
@@ -234,7 +235,9 @@ static uint64_t stage_work(const ws_worker *w, stage s)
  * from B_TOP to B_HEIGHT. If there is no pass along z, the pass along y writes to B_HEIGHT. */
 static tc_status launch_blur(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
-    const int radius = w->gauss.radius, last = blur_margin(w) == 0; /* y is the last axis */
+    const int radius = w->gauss.radius;
+    /* Whether y is the last axis. The last pass converts sums to heights, below VOL_TOP. */
+    const int last = blur_margin(w) == 0;
     uint32_t from = 0, end;
 
     if (w->stage == BLUR_X)
@@ -280,7 +283,8 @@ static tc_status launch_uphill(ws_worker *w, uint64_t first, uint64_t end, tc_er
     case END_PLATEAUS:
         return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_UP), OCL_BUFFER_ARG(w, B_TOP),
                       OCL_BUFFER_ARG(w, B_N_MAXIMA));
-    default: return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_UP), OCL_BUFFER_ARG(w, B_TOP));
+    default: /* TOPS */
+        return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_UP), OCL_BUFFER_ARG(w, B_TOP));
     }
 }
 
@@ -301,6 +305,7 @@ static tc_status launch_saddles(ws_worker *w, uint64_t first, uint64_t end, tc_e
                       OCL_BUFFER_ARG(w, B_STEPS), OCL_BUFFER_ARG(w, B_SLOT),
                       OCL_BUFFER_ARG(w, B_SLOT_HEIGHT), OCL_BUFFER_ARG(w, B_LIST),
                       OCL_BUFFER_ARG(w, B_LIST_LENGTH), OCL_UINT(steps));
+    /* SADDLES; slots - 1 is the mask that reduces a hash to the number of a slot. */
     return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_HEIGHT), OCL_BUFFER_ARG(w, B_TOP),
                   OCL_BUFFER_ARG(w, B_STEPS), OCL_BUFFER_ARG(w, B_SLOT),
                   OCL_BUFFER_ARG(w, B_SLOT_HEIGHT), OCL_BUFFER_ARG(w, B_N_SADDLES),
@@ -355,7 +360,7 @@ static tc_status launch_cells(ws_worker *w, uint64_t first, uint64_t end, tc_err
                                      (size_t)(end - first)),
                          err, OCL_BUFFER_ARG(w, B_TOP), OCL_BUFFER_ARG(w, B_TABLE), OCL_INT(w->nx),
                          OCL_INT(w->ny), OCL_INT(first));
-    default:
+    default: /* LABEL */
         return LAUNCH(w, first, end, err, OCL_BUFFER_ARG(w, B_PIXELS), OCL_BUFFER_ARG(w, B_UP),
                       OCL_BUFFER_ARG(w, B_TOP), OCL_BUFFER_ARG(w, B_HEIGHT),
                       OCL_BUFFER_ARG(w, B_MEMBRANE), OCL_UINT(threshold), OCL_INT(fill));
@@ -378,8 +383,7 @@ static tc_status launch_stage(ws_worker *w, uint64_t first, uint64_t count, tc_e
 
 /* --- copies ---------------------------------------------------------------------------------- */
 
-/* Copies `count` pixels to B_PIXELS. first: the number of the first one among those on the device.
- */
+/* Copies `count` pixels to B_PIXELS, from pixel number `first` of the slices on the device. */
 static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err *err)
 {
     const wu_pixels *const px = w->ocl.work->pixels;
@@ -389,8 +393,8 @@ static tc_status put_pixels(ws_worker *w, uint64_t first, uint64_t count, tc_err
                       ocl_pixels_from(px, w->from * slice_voxels(w) + first), count * bytes, err);
 }
 
-/* Copies voxels [first, first + count) of the current slab (without its margin) from a buffer to
- * their place in `to`, a plane of the whole stack. */
+/* Copies voxels [first, first + count) of the current slab, counted without the margin, from a
+ * buffer to their place in `to`, a plane of the whole stack. */
 static tc_status read_plane(ws_worker *w, int buffer, int32_t *to, uint64_t first, uint64_t count,
                             tc_err *err)
 {
@@ -431,9 +435,10 @@ static tc_status read_count(ws_worker *w, int buffer, uint32_t out[2], tc_err *e
 
 /* --- the ends of stages ---------------------------------------------------------------------- */
 
-/* After PLATEAU_EDGES or GROW_INWARDS: updates n_settled and n_listed. SETTLE and GROW_INWARDS make
- * a round, in which the part of the plateaus whose uphill neighbours are known grows by one voxel.
- * If GROW_INWARDS has listed further voxels, begins another round, for these voxels. */
+/* After PLATEAU_EDGES or GROW_INWARDS: updates n_settled and n_listed. The stages SETTLE and
+ * GROW_INWARDS are a round: it extends, by one voxel, the part of each plateau in which the uphill
+ * neighbours are known. If GROW_INWARDS has listed further voxels, begins another round with these.
+ */
 static tc_status end_plateau_round(ws_worker *w, tc_err *err)
 {
     uint32_t count[2] = { 0, 0 };
@@ -446,9 +451,9 @@ static tc_status end_plateau_round(ws_worker *w, tc_err *err)
     return status;
 }
 
-/* After SADDLES: allocates the lists of saddles, the table of maxima, and the list of cells (there
- * are no more cells than maxima). If the device has no room for these, or the hash table had too
- * few slots, sets `overflow`: the host continues. */
+/* After SADDLES: allocates the lists of saddles, the table of maxima, and the list of cells, which
+ * are at most as many as the maxima. Sets `overflow`, so that the host continues, if the device has
+ * too little memory for these or the hash table had too few slots. */
 static tc_status end_saddles(ws_worker *w, tc_err *err)
 {
     uint32_t n_saddles[2] = { 0, 0 }, n_maxima[2] = { 0, 0 };
@@ -597,7 +602,8 @@ static tc_status end_stage(ws_worker *w, vol_state *state, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* The progress in chunks of the plan, for display: the device's stages count as its first half. */
+/* Returns the progress, in chunks of the plan, for display. The device's stages count as the first
+ * half of the plan. */
 static uint64_t progress_chunks(const ws_worker *w)
 {
     const double slab = ((double)w->stage + 1) / STAGES;
@@ -674,20 +680,23 @@ static uint32_t choose_slots(uint64_t voxels)
     return slots;
 }
 
-/* Bytes of device memory for a slab of `slices` slices with its margin; if `whole`, for the whole
- * stack with the hash table of saddles (8 bytes a slot) and the lists of saddles and cells, which
- * are taken to need as much again. */
+/* Returns the bytes of device memory that a slab of `slices` slices and its margin need. If
+ * `whole`, returns the bytes for the whole stack with the hash table of saddles (8 bytes for each
+ * slot) and with the lists of saddles and cells, which are assumed to need as much as the hash
+ * table. */
 static uint64_t slab_bytes(const ws_worker *w, uint64_t slices, bool whole)
 {
     const uint64_t margin = w->params->is_3d ? 2 * ((uint64_t)blur_margin(w) + 1) : 0;
     const uint64_t on_device = whole || slices + margin > w->nz ? w->nz : slices + margin,
                    n = on_device * slice_voxels(w);
 
+    /* Three planes and the pixels; 4096 bytes for the small buffers. */
     return n * (3 * sizeof(cl_int) + w->ocl.work->pixels->bits / 8) +
            (whole ? 16 * (uint64_t)choose_slots(n) : 0) + 4096;
 }
 
-/* Whether the device has memory for slab_bytes. No buffer takes more than a third of it. */
+/* Whether the device has slab_bytes of free memory. As no buffer has more than a third of these
+ * bytes, the greatest buffer size that the device allows is compared with a third. */
 static bool slab_fits(const ws_worker *w, uint64_t slices, bool whole)
 {
     const ocl_device *const d = w->ocl.device;
@@ -696,8 +705,9 @@ static bool slab_fits(const ws_worker *w, uint64_t slices, bool whole)
     return bytes <= d->memory_limit - d->memory_used && bytes / 3 <= d->info.max_alloc_bytes;
 }
 
-/* Sets slab_slices: nz, if the whole stack fits the device and a slot's code (voxel * steps + step)
- * fits 32 bits; otherwise the most slices that fit, which may be 0. */
+/* Sets slab_slices to nz if the whole stack fits the device and the keys of the hash table of
+ * saddles (voxel * steps + step) fit 32 bits; otherwise to the most slices that fit, which may be
+ * 0. */
 static void choose_slabs(ws_worker *w)
 {
     int32_t step[MOST_STEPS];
@@ -748,8 +758,8 @@ static tc_status make_buffers(ws_worker *w, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The first launch of a stage processes 2^14 voxels or list entries. One copy always transfers at
- * most 2^24 voxels. */
+/* Initialises the paces. The first launch of a stage processes 2^14 voxels or list entries, or the
+ * slices that contain as many voxels. A copy always transfers at most 2^24 voxels. */
 static void set_paces(ws_worker *w)
 {
     const double first_launch = 1 << 14;

@@ -4,7 +4,8 @@
  * If grey values are prepared before the threshold, which may be nearly all of the work, only some
  * tiles are prepared and checked, each with a margin as wide as prepared values depend on.
  *
- * To know a component means that all of it was followed and its regions were computed.
+ * A component of the pixels of cells is "known" if all of it was followed from one of its pixels
+ * and its regions were computed: one region, or several if cells are split.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,29 +19,36 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
-/* Random choices of a region, and of a component, in each part of the picture that is checked. */
+/* In each tile, or in the whole picture if there are no tiles: the number of boxes of random
+ * regions that are checked, and of components of random pixels or regions that are followed. */
 enum { LOOKS = 160 };
-/* Random choices of a pixel where labels, or the boxes of regions, are compared with the pixels. */
+/* The number of random pixels at which labels, or boxes of regions, are compared with the picture.
+ */
 enum { LABELS = 256 };
-/* The number of places where two pixels of cells touch only by a corner and whose components are
- * checked. */
+/* The number of random places at which two pixels of cells touch only by a corner. The components
+ * of these pixels are checked. */
 enum { CORNERS = 16 };
-/* The least number of components that must be known for a result to pass: of the whole picture, and
- * of all tiles together; and of random pixels of cells in the whole picture whose components must
- * have been followed. */
-enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4, LEAST_DRAWN = 40 };
-/* A component is followed for at most LEAST_ROOM pixels and 1 / ROOM_SHARE of the pixels of the
- * picture, or 1 / ROOM_IN_TILE of those of a tile; ROOMS times as many pixels in all. */
+/* A result passes only if at least this many components are known: LEAST_KNOWN in a whole picture,
+ * or LEAST_IN_TILES in all tiles together. */
+enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4 };
+/* A result checked in the whole picture passes only if components were followed from at least this
+ * many random pixels of cells. */
+enum { LEAST_DRAWN = 40 };
+/* A component is followed for at most `room` pixels: LEAST_ROOM plus 1 / ROOM_SHARE of the pixels
+ * of the whole picture, or LEAST_ROOM plus 1 / ROOM_IN_TILE of the pixels of a tile. All components
+ * of a part together are followed for about ROOMS times `room` pixels. */
 enum { ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256, ROOMS = 12 };
-/* A component is not followed if its box has more than LEAST_ROOM pixels and SPARSE times those of
- * the component. */
+/* A component is too wide for the number of its pixels if its box has more pixels than LEAST_ROOM
+ * plus SPARSE times that number. */
 enum { SPARSE = 16 };
-/* The number of random pixels among which one of a cell is looked for, in every other search; at
- * least one in KNOWN_HITS of the components of these must be known in tiles, and at most one in
- * BARE_HITS of these may be not known, with the pixel in no box of the table. */
+/* Every other search for a pixel of a cell first tries up to HITS random pixels. A pixel of a cell
+ * that is found so is a "hit". In tiles, the components of at least 1 / KNOWN_HITS of the hits must
+ * be known. At most 1 / BARE_HITS of the hits may have a component that is not known and at the
+ * same time lie in no box of the table. */
 enum { HITS = 16, KNOWN_HITS = 4, BARE_HITS = 8 };
-/* A tile's side, in pixels, is the largest one for which MANY_TILES tiles, with their margins, are
- * at most TILED of the picture, from LEAST_TILE to MOST_TILE. */
+/* The side of a tile without its margin, in pixels, is between the larger of LEAST_TILE and the
+ * margin's width, and MOST_TILE. Within these bounds it is the largest for which MANY_TILES tiles,
+ * with their margins, have at most the share TILED of the picture's pixels. */
 enum { LEAST_TILE = 48, MOST_TILE = 128, MANY_TILES = 8 };
 static const double TILED = 0.15;
 /* The bounds of the number of tiles. */
@@ -48,21 +56,26 @@ enum { LEAST_TILES = 6, MOST_TILES = 24 };
 /* Some tiles are placed around a region whose box has sides of at most MOST_BOX pixels; at most
  * TRIES regions are drawn to find one. */
 enum { MOST_BOX = 128, TRIES = 16 };
-/* A threshold that is found in the histogram may differ from that of the tiles by ERRORS standard
- * errors if these are at most MOST_DEVIATIONS standard deviations of the pixels, or by one in
- * FEW_IN of the pixels. The tiles are in at most GROUPS groups. */
-enum { ERRORS = 3, FEW_IN = 1000, GROUPS = 8 };
+/* A threshold that the result found in the histogram of the whole picture may differ from the
+ * threshold of the tiles in one of two ways. Either the difference is at most ERRORS standard
+ * errors, and these are at most MOST_DEVIATIONS standard deviations of the grey values; or at most
+ * one in FEW_IN pixels lies between the two thresholds. */
+enum { ERRORS = 3, FEW_IN = 1000 };
 static const double MOST_DEVIATIONS = 0.25;
-/* 1 / SOME_SHARE of the contrast of all cells may be missing from the table. */
+/* The greatest number of groups of tiles from which the standard error is estimated. */
+enum { GROUPS = 8 };
+/* If at most 1 / SOME_SHARE of the contrast, summed over all pixels of cells, is missing from the
+ * table, the mean contrast of the missing pixels is not checked. */
 enum { SOME_SHARE = 10 };
-/* The search for a pixel of a cell passes at most this many pixels and a sixteenth of all. */
+/* The search for a pixel of a cell passes at most LEAST_PIXELS pixels plus a sixteenth of all. */
 enum { LEAST_PIXELS = 4096 };
-/* The contrast of regions that are left out may be this many times the limit that min_contrast
- * sets, and the limit this many times the contrast of those that are not, where the limit is an
- * estimate; and where it follows from the table. */
+/* Tolerances, as factors, of the limit that min_contrast sets: the contrast of regions that are not
+ * in the table may be this many times the limit, and the limit this many times the contrast of
+ * regions that are. AS_FAINT applies if the limit is an estimate; ROUNDED, if it follows from the
+ * table and only rounding errors are possible. */
 static const double AS_FAINT = 1.25, ROUNDED = 1 + 1e-9;
-/* The share of the pixels of cells in regions that are not in the table may be this much more than
- * among the random pixels. */
+/* The share of the pixels of cells that lie in regions that are not in the table is estimated from
+ * the hits. The true share may be greater than the estimate by this much. */
 static const double ABSENT_ERROR = 0.2;
 /* The upper bound of the number of pixels of cells in a picture, as a multiple of the estimate from
  * its tiles. */
@@ -94,36 +107,41 @@ static table table_of(const cc_params *p, const wu_output *out)
 /* A part of the picture: a tile with its margin, or the whole picture. Its core is the part without
  * the margin, where prepared grey values are those of the whole picture. */
 typedef struct part {
-    an_follow f;               /* f.px: the part's prepared pixels */
-    const wu_pixels *original; /* the original ones */
+    an_follow f;               /* follows components; f.px: the part's prepared grey values */
+    const wu_pixels *original; /* the part's grey values before any preparation */
     uint32_t y, x;             /* where the part begins in the picture */
     uint32_t nx;               /* width of the whole picture */
     uint32_t y0, x0, y1, x1;   /* the core, half-open, in coordinates of the part */
     size_t *rows, n_rows;      /* rows of the table whose boxes lie in the core; NULL, for the whole
                                   picture: all rows. The caller frees them. */
     size_t looks;              /* components that are not known, or have a region in the table */
-    size_t known;              /* those of them that have a region in the table */
-    size_t drawn;              /* components of random pixels */
-    bool large;  /* a component, of a pixel or of a row, is too large, or too wide for its pixels,
-                    to be followed */
-    size_t hits; /* components of random pixels, each pixel of cells as likely as any other */
-    double known_hits;     /* those of them that are known */
-    size_t bare_hits;      /* those of them that are not known, with the pixel in no box of the
-                              table: regions that may be missing */
-    double absent, small;  /* shares, summed over these, of pixels in regions that are not in the
-                              table though they are among those from which areas "auto" follow; and
-                              of those of less than min_area */
-    int64_t missing_area;  /* min_contrast: greatest area of such a region as in `missing` */
-    double contrast, area; /* min_contrast: contrast times area, and area, summed over regions of
-                              at least full_area that are in the table */
-    double squares, large_regions; /* min_contrast: as `contrast`, of its square; number of these */
-    double missing;  /* min_contrast: greatest mean contrast of a region that is not in the
-                        table though it passes the other filters */
-    double faintest; /* min_contrast: least mean contrast of a region smaller than full_area
-                        that is in the table */
+    size_t known;              /* components that have a region in the table */
+    size_t drawn;              /* components that were followed from a random pixel */
+    bool large;        /* a component was too large, or too wide for the number of its pixels, to be
+                          followed */
+    size_t hits;       /* random pixels of cells (HITS); each pixel of cells is equally likely */
+    double known_hits; /* hits whose component is known */
+    size_t bare_hits;  /* hits whose component is not known and that lie in no box of the table:
+                          their regions may be missing */
+    /* Sums over the known hits of a share of the component's pixels. absent: the share in regions
+     * that are not in the table but pass the filters other than min_contrast and min_area "auto";
+     * areas "auto" follow from such regions, too. small: the share in those absent regions that are
+     * smaller than min_area. */
+    double absent, small;
+    /* The fields from here on are for min_contrast. Contrast is the mean difference of a region's
+     * grey values from the threshold. "Large" regions are those of at least full_area pixels. */
+    int64_t missing_area; /* greatest area of a region that is not in the table though it passes the
+                             other filters */
+    double contrast,
+        area;       /* contrast times area, and area, summed over large regions in the table */
+    double squares; /* squared contrast times area, summed over the same regions */
+    double large_regions; /* the number of these regions */
+    double missing;  /* greatest contrast of a region that is not in the table though it passes the
+                        other filters */
+    double faintest; /* least contrast of a region in the table that is smaller than full_area */
 } part;
 
-/* A pixel of the core chosen at random, as an index in the part. */
+/* Returns the index, in the part, of a random pixel of the core. */
 static size_t pixel_of(const part *q, uint64_t *random)
 {
     const size_t y = q->y0 + (size_t)tc_random_below(q->y1 - q->y0, random);
@@ -151,8 +169,8 @@ static uint64_t count_cells(const cc_params *p, const wu_pixels *px, uint32_t th
     return p->bright ? n - below : below;
 }
 
-/* The regions' areas add up to the pixels of cells: to more only with fill_holes, to fewer only if
- * filters leave regions out. */
+/* Checks that the regions' areas add up to the number of pixels of cells. The sum may be greater
+ * only with fill_holes, and smaller only if filters leave regions out. */
 static tc_status check_totals(const cc_params *p, uint64_t cells, const table *t, tc_err *err)
 {
     uint64_t pixels = 0;
@@ -170,8 +188,10 @@ static tc_status check_totals(const cc_params *p, uint64_t cells, const table *t
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
-/* Checks pixels chosen at random: those with a label are cell, unless holes are filled, and those
- * that are cell have a label, unless filters leave regions out. */
+/* Checks pixels chosen at random: a pixel with a label must be on the cells' side of the threshold,
+ * unless holes are filled. A pixel on that side must have a label, unless filters leave regions
+ * out.
+ */
 static tc_status check_labels(const cc_params *p, const part *q, const table *t, uint64_t *random,
                               tc_err *err)
 {
@@ -188,8 +208,8 @@ static tc_status check_labels(const cc_params *p, const part *q, const table *t,
     return TC_OK;
 }
 
-/* Split by intensity: the neighbour that pixel i leads to, its highest one (the darkest or
- * brightest); i itself if no neighbour is higher. */
+/* Split by intensity: returns the highest neighbour of pixel i (the brightest or, for dark cells,
+ * the darkest), or i if no neighbour is higher. A split by watershed gives both the same label. */
 static size_t highest_neighbour(const an_follow *f, size_t i)
 {
     const wu_pixels *const px = f->px;
@@ -214,8 +234,9 @@ static size_t highest_neighbour(const an_follow *f, size_t i)
     return best;
 }
 
-/* Split by intensity: checks pixels chosen at random, every other one just before the label changes
- * along its row: a pixel of a cell has the label of the pixel that it leads to. */
+/* Split by intensity: checks, at random pixels of cells, that the pixel has the label of its
+ * highest neighbour. Every other pixel is moved along its row to the last one before the label
+ * changes, where two regions may meet. */
 static tc_status check_ways(const part *q, const table *t, uint64_t *random, tc_err *err)
 {
     const size_t nx = q->f.px->nx, inner = q->x1 - q->x0;
@@ -224,8 +245,8 @@ static tc_status check_ways(const part *q, const table *t, uint64_t *random, tc_
         size_t i = pixel_of(q, random);
         int32_t label = t->labels[in_picture(q, i)];
 
-        /* Along the core's row to the last pixel with this label; the row's end is followed by its
-         * beginning. */
+        /* Moves i along the core's row to the last pixel with this label; after the end of the row
+         * it continues at the row's beginning. */
         for (size_t left = k % 2 == 0 ? 0 : inner; left > 0; left--) {
             const size_t next = i - i % nx + q->x0 + (i % nx - q->x0 + 1) % inner;
             const int32_t other = t->labels[in_picture(q, next)];
@@ -251,7 +272,7 @@ typedef struct region {
     uint32_t y0, x0, y1, x1;
 } region;
 
-/* The region in row number `index` of those whose boxes lie in the part's core. */
+/* Returns the region in row number `index` of the rows whose boxes lie in the part's core. */
 static region region_of(const part *q, const table *t, size_t index)
 {
     const size_t row = q->rows != NULL ? q->rows[index] : index;
@@ -261,9 +282,11 @@ static region region_of(const part *q, const table *t, size_t index)
                      (uint32_t)b[3] - q->x };
 }
 
-/* Whether the outline of a cell touches a side of a box: of the n pixels from `at` on, along a row
- * (step 1) or a column (step nx), at least one is cell while the pixel next to it outside the box,
- * at distance `out`, is not. out is 0 at the picture's border: then one that is cell is enough. */
+/* Whether the outline of a cell touches a side of a box. The side consists of the n pixels from
+ * index `at` on, along a row (step 1) or a column (step nx). The outline touches it if one of these
+ * pixels is cell and its neighbour outside the box, at index distance `out`, is not. At the
+ * picture's border, where there is no such neighbour, `out` is 0 and a pixel that is cell is
+ * enough. */
 static bool has_outline(const an_follow *f, size_t at, size_t step, uint32_t n, ptrdiff_t out)
 {
     for (uint32_t i = 0; i < n; i++, at += step)
@@ -286,24 +309,26 @@ static bool reaches_sides(const an_follow *f, const region *r)
            has_outline(f, right, nx, r->y1 - r->y0, r->x1 < nx ? 1 : 0);
 }
 
-/* Checks the boxes of regions chosen at random. Where a split cuts a component, the side of a box
- * may have no outline; with a split by distance at least half of the boxes must have four. */
+/* Checks that the outline of a cell touches all four sides of the boxes of random regions. Where a
+ * split cuts a component, the side of a box may have no outline: with a split by distance only half
+ * of the boxes must pass, and with a split by intensity the check does not apply. */
 static tc_status check_regions(const cc_params *p, const part *q, const table *t, uint64_t *random,
                                tc_err *err)
 {
-    int crossed = 0;
+    int reached = 0;
 
     for (int k = 0; k < LOOKS && q->n_rows > 0; k++) {
         const region r = region_of(q, t, (size_t)tc_random_below(q->n_rows, random));
         const bool reaches = reaches_sides(&q->f, &r);
 
-        crossed += reaches;
+        reached += reaches;
         if (!reaches && !p->split)
             return tc_fail(err, TC_BAD_INPUT,
                            "region %zu: no outline reaches the sides of region_bbox", r.row + 1);
     }
-    if (q->n_rows > 0 && 2 * crossed < LOOKS && p->split != CC_INTENSITY)
-        return tc_fail(err, TC_NO_MATCH, "outlines reach %d of %d boxes", crossed, (int)LOOKS);
+    if (q->n_rows > 0 && 2 * reached < LOOKS && p->split != CC_INTENSITY)
+        return tc_fail(err, TC_NO_MATCH, "outlines reach all sides of only %d of %d boxes", reached,
+                       (int)LOOKS);
     return TC_OK;
 }
 
@@ -346,8 +371,9 @@ typedef struct sought {
     bool found;      /* the row is a region of one of the components */
     bool unknown;    /* a component is not known: it reaches out of the core, or is too large */
     bool listed_any; /* at least one region of the components is in the table */
-    bool large;      /* as in `part` */
-    double pixels, absent, small; /* of all regions of the components; of those as in `part` */
+    bool large;      /* a component is too large, or too wide for its pixels, to be followed */
+    double pixels;   /* pixels of all regions of the components */
+    double absent, small; /* numbers of pixels of the regions that `part` describes */
 } sought;
 
 /* The distance of a mean grey value from the threshold, positive on the cells' side. */
@@ -377,7 +403,8 @@ static void note_contrast(const cc_params *p, part *q, const cc_part *c, bool li
     }
 }
 
-/* Adds the pixels of region r to those of the components of s. */
+/* Adds the pixels of region r to the numbers of pixels in s. listed: it is in the table; border: it
+ * touches the picture's border. */
 static void note_pixels(const cc_params *p, const cc_region *r, bool listed, bool border, sought *s)
 {
     cc_params any_area = *p;
@@ -391,8 +418,8 @@ static void note_pixels(const cc_params *p, const cc_region *r, bool listed, boo
     }
 }
 
-/* The tolerance of a limit that follows from the mean contrast of the large regions of q: ERRORS
- * standard errors, at most AS_FAINT. */
+/* Returns the tolerance, as a factor, of a limit that follows from the mean contrast of the large
+ * regions of q: 1 plus ERRORS standard errors of this mean as a share of it, at most AS_FAINT. */
 static double tolerance_of(const part *q)
 {
     const double mean = q->contrast / q->area,
@@ -403,8 +430,8 @@ static double tolerance_of(const part *q)
                : fmin(1 + ERRORS * sqrt(variance / (q->large_regions - 1)) / mean, AS_FAINT);
 }
 
-/* Checks that no missing region has more contrast than min_contrast, with this tolerance, allows,
- * and no small region of the table less. */
+/* Checks that, within the tolerance (a factor), no missing region has more contrast than the limit
+ * of min_contrast, and no small region of the table has less. */
 static tc_status judge_contrast(const cc_params *p, const part *q, double tolerance, tc_err *err)
 {
     const double least = q->area > 0 ? p->percent * q->contrast / q->area / 100 : 0;
@@ -416,8 +443,8 @@ static tc_status judge_contrast(const cc_params *p, const part *q, double tolera
                : tc_fail(err, TC_NO_MATCH, "a region has a contrast of only %.1f", q->faintest);
 }
 
-/* Follows the component of pixel i. If it is known, checks that its regions are in the table.
- * Updates s. */
+/* Follows the component of pixel i. If the component is then known, checks that its regions are in
+ * the table. Updates s. */
 static tc_status check_component(const an_work *work, part *q, const table *t, size_t i, sought *s,
                                  tc_err *err)
 {
@@ -456,7 +483,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
                            "regions: one of those around pixel %zu is missing", in_picture(q, i));
         else if (found < q->n_rows && !p->split && t->labels != NULL &&
                  t->labels[in_picture(q, i)] != (int64_t)region_of(q, t, found).row + 1)
-            return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu is of region %zu",
+            return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu belongs to region %zu",
                            in_picture(q, i), region_of(q, t, found).row + 1);
     }
     return TC_OK;
@@ -481,9 +508,10 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
     return TC_OK;
 }
 
-/* Finds a pixel of the core on the cells' side: one of `tries` pixels chosen at random (*hit), or
- * else the first one from such a pixel on, which favours regions with much background before them.
- * False: none within the limit of the search. */
+/* Finds a pixel *i of the core on the cells' side. First tries up to `tries` random pixels, and
+ * sets *hit if one of them is a cell's. Otherwise takes the first pixel of a cell from another
+ * random pixel on, in the order of the raster; that favours regions with much background before
+ * them. Returns false if there is none within the limit of the search. */
 static bool find_cell(const part *q, int tries, uint64_t *random, bool *hit, size_t *i)
 {
     const size_t nx = q->f.px->nx;
@@ -518,8 +546,8 @@ static bool is_in_box(const part *q, const table *t, size_t i)
     return false;
 }
 
-/* Checks components of pixels, and of rows of the table, that are chosen at random: their regions
- * are in the table. */
+/* Checks, for random rows of the table and random pixels in turn, that the picture has the row's
+ * region and that the table has the regions of the pixel's component. */
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
                              tc_err *err)
 {
@@ -527,7 +555,7 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
     tc_status status = TC_OK;
 
     for (int k = 0; status == TC_OK && left > 0 && k < LOOKS; k++) {
-        const bool of_row = k % 2 == 0 && q->n_rows > 0;
+        const bool of_row = k % 2 == 0 && q->n_rows > 0; /* otherwise the check begins at a pixel */
         bool hit = false;
         sought s = { .row = of_row ? (size_t)tc_random_below(q->n_rows, random) : q->n_rows,
                      .left = left };
@@ -540,7 +568,7 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
             status = check_component(work, q, t, i, &s, err);
         left = s.left;
         q->looks +=
-            s.unknown || s.listed_any; /* components without a region in the table do not count */
+            s.unknown || s.listed_any; /* known components without a listed region do not count */
         q->known += s.listed_any;
         q->drawn += !of_row;
         q->large = q->large || s.large;
@@ -555,19 +583,22 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
     return status;
 }
 
-/* A bit for each of n <= 64 pixels of a row from i on, set if the square of 2 x 2 pixels that
- * begins there has two pixels of cells which touch by a corner only. */
+/* Returns a bit for each of the n <= 64 pixels of a row from pixel i on, the last excepted. A bit
+ * is set if the square of 2 x 2 pixels whose top left pixel this is has exactly two pixels of
+ * cells, and these touch only by a corner. */
 static uint64_t corners_at(const part *q, const cc_params *p, size_t i, unsigned n)
 {
     const uint64_t dark = an_bits_below(q->f.px, i, n, q->f.threshold),
                    dark_below = an_bits_below(q->f.px, i + q->f.px->nx, n, q->f.threshold),
                    a = p->bright ? ~dark : dark, b = p->bright ? ~dark_below : dark_below;
 
+    /* The pixels of each diagonal are equal, and the two pixels of the first column differ. */
     return ~(a ^ b >> 1) & ~(a >> 1 ^ b) & (a ^ b) & ~(UINT64_MAX << (n - 1));
 }
 
-/* Returns the number of such squares in the core. place[k], k < most: the first pixel of square
- * number wanted[k], in the order of the raster; wanted is ascending. */
+/* Returns the number of squares in the core that corners_at finds. Sets place[k], for k < most, to
+ * the top left pixel of square number wanted[k] in the order of the raster; `wanted` must be in
+ * ascending order. */
 static uint64_t find_corners(const part *q, const cc_params *p, const uint64_t *wanted, size_t most,
                              size_t *place)
 {
@@ -575,7 +606,7 @@ static uint64_t find_corners(const part *q, const cc_params *p, const uint64_t *
     uint64_t n = 0;
 
     for (size_t y = q->y0, k = 0; y + 1 < q->y1; y++)
-        for (size_t x = q->x0; x + 1 < q->x1; x += 63) {
+        for (size_t x = q->x0; x + 1 < q->x1; x += 63) { /* 64 pixels have 63 squares */
             const size_t i = y * nx + x;
             const uint64_t found = corners_at(q, p, i, q->x1 - x < 64 ? (unsigned)(q->x1 - x) : 64);
             const uint64_t before = n;
@@ -585,15 +616,15 @@ static uint64_t find_corners(const part *q, const cc_params *p, const uint64_t *
                 uint64_t left = found;
 
                 for (uint64_t skip = wanted[k] - before; skip > 0; skip--)
-                    left &= left - 1;
+                    left &= left - 1; /* clears the lowest set bit */
                 place[k] = i + (unsigned)__builtin_ctzll(left);
             }
         }
     return n;
 }
 
-/* Checks the components of the pixels at some of these places, chosen at random: there 4- and
- * 8-connectivity differ. */
+/* Checks the components of the pixels of cells in up to CORNERS of the squares that corners_at
+ * finds, where connectivity 4 and connectivity 8 give different components. */
 static tc_status check_corners(const an_work *work, part *q, const table *t, uint64_t *random,
                                tc_err *err)
 {
@@ -606,9 +637,12 @@ static tc_status check_corners(const an_work *work, part *q, const table *t, uin
     sought s = { .row = q->n_rows, .left = q->f.room };
 
     for (size_t k = 0; k < n; k++)
+        /* One random square in each of n ranges of about equal size. */
         wanted[k] = k * all / n + tc_random_below((k + 1) * all / n - k * all / n, random);
     find_corners(q, p, wanted, n, place);
     for (size_t k = 0; k < n && s.left > 0; k++) {
+        /* Whether the two pixels of cells are the top left and the bottom right one of the square.
+         */
         const bool falls = an_follow_accepts(&q->f, place[k]);
         const size_t first = falls ? place[k] : place[k] + 1;
 
@@ -620,8 +654,8 @@ static tc_status check_corners(const an_work *work, part *q, const table *t, uin
     return TC_OK;
 }
 
-/* Checks, at pixels chosen at random in boxes of regions, that pixels of cells are more frequent in
- * the boxes than in the whole picture. */
+/* Checks, at pixels chosen at random in boxes of regions, that the share of pixels of cells is
+ * greater in the boxes than in the whole picture, by at least 0.08. */
 static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint64_t *random,
                              tc_err *err)
 {
@@ -641,8 +675,8 @@ static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint
     return TC_OK;
 }
 
-/* Fails with TC_NO_MATCH unless at least `least` components are known, and at least half of those
- * looked at. */
+/* Fails with TC_NO_MATCH unless at least `least` components and at least half of `looks` are known.
+ * A picture without cells passes. */
 static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t least, tc_err *err)
 {
     return cells == 0 || (known >= least && 2 * known >= looks)
@@ -658,7 +692,7 @@ static tc_status judge_sizes(const table *t, size_t most, uint32_t side, tc_err 
         const int64_t *const b = t->bbox + 4 * i;
 
         if ((uint64_t)t->area[i] > most || b[2] - b[0] > side || b[3] - b[1] > side)
-            return tc_fail(err, TC_NO_MATCH, "region %zu: is too large to be followed", i + 1);
+            return tc_fail(err, TC_NO_MATCH, "region %zu is too large to be followed", i + 1);
     }
     return TC_OK;
 }
@@ -675,7 +709,7 @@ static bool is_all_cell(const cc_params *p, const an_follow *f)
     return p->bright ? f->threshold == 0 : f->threshold >> f->px->bits != 0;
 }
 
-/* The greatest number of pixels of a component of the part that is followed. */
+/* The greatest number of pixels for which a component of the part is followed. */
 static size_t room_of(const part *q)
 {
     const size_t share = q->rows != NULL ? ROOM_IN_TILE : ROOM_SHARE;
@@ -703,9 +737,9 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
 
 /* --- Otsu ------------------------------------------------------------------------------------ */
 
-/* Judges the claimed threshold by that of the tiles' pixels and its standard error, which the
- * jackknife estimates: from the thresholds without one of the groups of tiles at a time.
- * histograms: [groups][2^bits]. */
+/* Compares the claimed threshold with the threshold of the tiles' pixels. The standard error of the
+ * latter is estimated by the jackknife, from the thresholds found when one group of tiles at a time
+ * is left out. histograms: [groups][2^bits], one of each group. */
 static tc_status judge_found(const cc_params *p, const uint64_t *histograms, size_t groups,
                              unsigned bits, uint32_t claimed, tc_err *err)
 {
@@ -713,7 +747,7 @@ static tc_status judge_found(const cc_params *p, const uint64_t *histograms, siz
     TC_AUTOFREE uint64_t *const all = calloc(size, sizeof *all);
     TC_AUTOFREE uint64_t *const others = calloc(size, sizeof *others);
     double sum = 0, squares = 0, mean = 0, variance = 0;
-    uint64_t n = 0, between = 0;
+    uint64_t n = 0, between = 0; /* pixels; pixels between the claimed and the expected threshold */
     uint32_t expected;
 
     if (all == NULL || others == NULL)
@@ -763,10 +797,11 @@ static tc_status check_threshold(const cc_params *p, const wu_pixels *px, uint32
                                          (unsigned long)claimed, (unsigned long)expected);
 }
 
-/* min_contrast: judges the pixels of cells that are in no region. all: contrast summed over all
- * pixels of cells; rest: over the `pixels` that are in no region. If rest is much of all, the mean
- * contrast of these pixels must be as low as that of regions that are left out. q: has the contrast
- * of the large regions. */
+/* min_contrast: judges the pixels of cells that are in no region of the table. `pixels` is their
+ * number; `all` and `rest` are the contrast summed over all pixels of cells and over these pixels.
+ * If rest is more than 1 / SOME_SHARE of all, the mean contrast rest / pixels must be at most
+ * AS_FAINT times the limit below which regions are left out: p->percent % of the mean contrast of
+ * the large regions, q->contrast / q->area. */
 static tc_status judge_rest(const cc_params *p, const part *q, double all, double rest,
                             double pixels, tc_err *err)
 {
@@ -777,7 +812,8 @@ static tc_status judge_rest(const cc_params *p, const part *q, double all, doubl
                : tc_fail(err, TC_NO_MATCH, "regions of %.0f pixels are missing", pixels);
 }
 
-/* min_contrast, the whole picture: judge_rest by the histogram and the table. */
+/* min_contrast, in a check of the whole picture: calls judge_rest with sums that it computes from
+ * the picture's histogram and from the table. */
 static tc_status check_rest(const cc_params *p, const part *q, const table *t, tc_err *err)
 {
     TC_AUTOFREE uint64_t *histogram = NULL;
@@ -800,7 +836,8 @@ static tc_status check_rest(const cc_params *p, const part *q, const table *t, t
 
 /* --- areas that follow from those of regions ------------------------------------------------- */
 
-/* The areas of the table's regions, ascending, which the caller frees. *sum: their sum. */
+/* Sets *area to the areas of the table's regions in ascending order, which the caller frees, and
+ * *sum to the sum of these areas. */
 static tc_status sort_areas(const table *t, int64_t **area, double *sum, tc_err *err)
 {
     *area = malloc((t->n + 1) * sizeof **area);
@@ -814,16 +851,16 @@ static tc_status sort_areas(const table *t, int64_t **area, double *sum, tc_err 
     return TC_OK;
 }
 
-/* The number of pixels in regions that are not in the table, if these have this share of all; the
- * table's have `sum`. */
+/* Returns the number of pixels in regions that are not in the table, if this is the given share of
+ * the pixels of all regions; the regions in the table have `sum` pixels. */
 static double pixels_of(double share, double sum)
 {
     return share < 1 ? sum * share / (1 - share) : INFINITY;
 }
 
-/* The area such that regions of up to this area contain 1/parts of all pixels of regions. area: of
- * the n regions in the table, ascending; rest: number of pixels in smaller regions that are not in
- * the table, whose area is assumed to be `small`. */
+/* Returns the area such that the regions of up to this area contain 1/parts of the pixels of all
+ * regions. area: the areas of the n regions in the table, ascending; rest: the number of pixels in
+ * smaller regions that are not in the table, each of which is assumed to have the area `small`. */
 static int64_t quantile(const int64_t *area, size_t n, double parts, double rest, int64_t small)
 {
     double all = rest, sum = rest;
@@ -838,8 +875,10 @@ static int64_t quantile(const int64_t *area, size_t n, double parts, double rest
     return area[k];
 }
 
-/* full_area "auto": checks that no missing region is so large that it could be kept for its area.
- * Where regions are missing, the table alone gives too large a full_area. */
+/* full_area "auto": checks that every missing region is smaller than full_area, as min_contrast
+ * removes only such regions. Where regions are missing, the table alone gives too large a
+ * full_area; so the estimated number of missing pixels is taken into account, as regions of one
+ * pixel. */
 static tc_status judge_full_area(const cc_params *p, const part *q, const table *t, tc_err *err)
 {
     TC_AUTOFREE int64_t *area = NULL;
@@ -862,9 +901,9 @@ static void end_part(part *q)
     an_follow_end(&q->f);
 }
 
-/* Checks the whole picture, if grey values are not prepared. Sets *of_regions: whether a failure
- * concerns regions, so that cc_check_again can decide; *side: the number of pixels on the cells'
- * side; and *small: the share of pixels in regions of less than min_area, as estimated. */
+/* Checks the whole picture, if grey values are not prepared. Sets *of_regions to whether a failure
+ * concerns regions, so that cc_check_again can decide; *side to the number of pixels on the cells'
+ * side; and *small to the estimated share of pixels in regions smaller than min_area. */
 static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, bool *of_regions, double *side, double *small,
                              tc_err *err)
@@ -895,7 +934,8 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     return_if_error(status);
     return_if_error(judge_large(q.large, err));
     *small = q.known_hits > 0 ? q.small / q.known_hits : 0;
-    q.contrast = q.area = 0; /* exact sums over the table replace those of the looks */
+    q.contrast = q.area =
+        0; /* sums over the whole table replace the sums over followed components */
     for (size_t i = 0; p->min_contrast && i < t->n; i++) {
         const double contrast = contrast_of(p, t->mean[i], threshold);
 
@@ -919,7 +959,8 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
 
 /* --- tiles ----------------------------------------------------------------------------------- */
 
-/* The greatest distance, in pixels, of a pixel that a prepared grey value depends on, and one. */
+/* The width of a tile's margin: one more than the greatest distance, in pixels, of a pixel that a
+ * prepared grey value depends on. */
 static uint32_t margin_of(const cc_params *p)
 {
     const int smooth = p->smooth > 0 ? an_gauss_radius(p->smooth) : 0;
@@ -960,19 +1001,20 @@ static double share_of_tiles(const cc_params *p, const wu_item *item)
     return (double)count_tiles(p, item) * share_of_tile(p, item, side_of(p, item));
 }
 
-/* Sums over the cores of all tiles. */
+/* Sums over all tiles. Pixels are counted in the tiles' cores only. */
 typedef struct found {
     uint64_t pixels;     /* all pixels */
     uint64_t cells;      /* pixels of cells */
     uint64_t claimed;    /* pixels with a label, or, without labels, in a box of the table */
     uint64_t both;       /* pixels of cells that are claimed */
-    size_t looks, known; /* as in `part`, of the tiles that are not placed around a region */
+    size_t looks, known; /* as in `part`; tiles that are placed around a region do not count */
     bool large;          /* as in `part` */
-    double contrast,
-        rest;  /* sums of the contrast of all pixels of cells, and of those that are not claimed */
-    part sums; /* only hits, what follows from them, and contrasts, as in `part`; hits are
-                  of the same tiles as looks */
-    uint64_t *histogram; /* of the group of the tile, if the threshold is found in one; else NULL */
+    double contrast;     /* the contrast summed over all pixels of cells */
+    double rest;         /* the contrast summed over the pixels of cells that are not claimed */
+    part sums;           /* only the fields from `hits` on are used. Tiles that are placed around a
+                            region do not count in hits, known_hits, bare_hits, absent and small */
+    uint64_t *histogram; /* the histogram to which the tile's pixels are added: that of its group of
+                            tiles; NULL if the threshold is not found in a histogram */
 } found;
 
 /* The extent of a tile along an axis. */
@@ -981,8 +1023,10 @@ typedef struct extent {
     uint32_t from, to;   /* the core with the margin */
 } extent;
 
-/* A core of n pixels around the middle of [lo, hi), or of hi - lo if that is more, moved so that it
- * lies within the axis, which has `length` pixels. */
+/* Returns the extent of a tile along an axis of `length` pixels. The core has n pixels, or hi - lo
+ * if that is more; its middle is the middle of [lo, hi) unless it must be moved to lie within the
+ * axis.
+ */
 static extent extent_of(uint32_t length, uint32_t n, uint32_t lo, uint32_t hi, uint32_t margin)
 {
     const uint32_t wanted = hi - lo > n ? hi - lo : n, core = wanted < length ? wanted : length,
@@ -994,9 +1038,9 @@ static extent extent_of(uint32_t length, uint32_t n, uint32_t lo, uint32_t hi, u
                      length - first - core > margin ? first + core + margin : length };
 }
 
-/* Sets place to the box y0, x0, y1, x1 that a tile is placed around. With of_region it is that of a
- * region drawn from the table, if one that is not too large is found; otherwise it is a random
- * pixel in band `row` of n bands of rows and in band `column` of n bands of columns. */
+/* Sets place to the box y0, x0, y1, x1 that a tile is placed around. With of_region this is the box
+ * of a random region of the table, if TRIES draws find one that is not too large. Otherwise it is a
+ * random pixel in band `row` of n bands of rows and in band `column` of n bands of columns. */
 static void choose_place(const wu_pixels *px, const table *t, size_t row, size_t column, size_t n,
                          bool of_region, uint64_t *random, uint32_t place[4])
 {
@@ -1083,7 +1127,8 @@ static tc_status count_core(const cc_params *p, const part *q, const table *t, f
     return TC_OK;
 }
 
-/* Prepares and checks the tile around `place`, which may be the box of a region (of_region). */
+/* Prepares and checks the tile around `place`, and adds what it finds to `all`. of_region: place is
+ * the box of a region of the table. */
 static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold,
                             const uint32_t place[4], bool of_region, uint64_t *random, found *all,
                             tc_err *err)
@@ -1152,21 +1197,23 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
     const uint64_t other = all->pixels - all->claimed;
     const bool missed = 2 * all->both < all->cells,
                invented = !boxes && 2 * all->both < all->claimed;
+    /* both / claimed <= (cells - both) / other, without divisions */
     const bool blind = boxes && other > 0 && all->claimed > 0 &&
                        all->both * other <= (all->cells - all->both) * all->claimed;
 
     return !missed && !invented && !blind
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH,
-                         "of %llu pixels of cells the result has %llu among %llu of %llu",
-                         (unsigned long long)all->cells, (unsigned long long)all->both,
-                         (unsigned long long)all->claimed, (unsigned long long)all->pixels);
+                         "the tiles have %llu pixels of cells in %llu; the result claims %llu of "
+                         "them among %llu",
+                         (unsigned long long)all->cells, (unsigned long long)all->pixels,
+                         (unsigned long long)all->both, (unsigned long long)all->claimed);
 }
 
-/* Checks tiles, if grey values are prepared. A quarter of them is placed around regions of the
- * table; each of the others is in another band of rows and another band of columns, so that
- * something tall or wide is always met. Sets *of_regions and *small as check_whole does, and *side:
- * an upper bound of the picture's pixels of cells. */
+/* Checks tiles, if grey values are prepared. A quarter of the tiles is placed around regions of the
+ * table. The others lie in different bands of rows and different bands of columns, one in each, so
+ * that no tall or wide structure is missed. Sets *of_regions and *small as check_whole does, and
+ * *side to an upper bound of the number of pixels of cells in the picture. */
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, bool *of_regions, double *side, double *small,
                              tc_err *err)
@@ -1191,7 +1238,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         const bool of_region = k >= bands;
         uint32_t place[4];
 
-        /* Tiles around regions have more cells than the picture. */
+        /* Tiles around regions would bias the threshold, as they have a greater share of cells. */
         all.histogram = finds && !of_region ? histograms + k % groups * size : NULL;
         if (of_region)
             choose_place(px, t, 0, 0, 1, true, random, place);
@@ -1221,7 +1268,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
                        all.sums.known_hits, all.sums.hits);
     if (BARE_HITS * all.sums.bare_hits > all.sums.hits)
         return tc_fail(err, TC_NO_MATCH,
-                       "%zu of %zu components of pixels are not known, nor listed",
+                       "%zu of %zu random pixels are in no known component and in no region's box",
                        all.sums.bare_hits, all.sums.hits);
     return judge_known(all.cells, all.looks, all.known, LEAST_IN_TILES, err);
 }
@@ -1241,20 +1288,26 @@ static tc_status find_full_area(const table *t, int64_t *full, tc_err *err)
     return TC_OK;
 }
 
-/* min_area "auto": checks that it lies within the bounds that follow from the regions in the table
- * and the pixels of cells in no region. side: upper bound of the picture's pixels of cells; small:
- * share of pixels in regions of less than min_area. */
+/* min_area "auto": checks that p->min_area, the value in the result, lies within the bounds that
+ * follow from the regions in the table and the pixels of cells in no region. side: upper bound of
+ * the number of pixels of cells in the picture; small: share of pixels in regions smaller than
+ * min_area.
+ */
 static tc_status check_least(const cc_params *p, const table *t, double side, double small,
                              tc_err *err)
 {
     TC_AUTOFREE int64_t *area = NULL;
-    cc_params rest = *p;
-    double sum, left;
+    cc_params rest = *p; /* the parameters without the filter min_area */
+    double sum, left;    /* pixels of regions in the table; pixels of cells in no region of it */
     int64_t lo, hi;
 
     return_if_error(sort_areas(t, &area, &sum, err));
     left = fmax(side - sum, 0);
     rest.min_area = 1;
+    /* The lower bound assumes that all these pixels are regions of one pixel, the upper bound that
+     * they are regions of min_area pixels. 2 and 10: cc_least_area takes the quantiles 1/2 and
+     * 1/10.
+     */
     lo = cc_least_area(quantile(area, t->n, 2, left, 1), quantile(area, t->n, 10, left, 1),
                        p->bright);
     if (cc_has_filters(&rest) || p->fill_holes || cc_has_preparation(p))
@@ -1264,7 +1317,7 @@ static tc_status check_least(const cc_params *p, const table *t, double side, do
                                    quantile(area, t->n, 10, left, p->min_area), p->bright);
     return p->min_area >= lo && p->min_area <= hi
                ? TC_OK
-               : tc_fail(err, TC_NO_MATCH, "min_area: is %lld, and by the regions %lld to %lld",
+               : tc_fail(err, TC_NO_MATCH, "min_area: is %lld, but the regions give %lld to %lld",
                          (long long)p->min_area, (long long)lo, (long long)hi);
 }
 
@@ -1283,11 +1336,11 @@ tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *
     resolved.params = p;
     if (p->polarity == CC_AUTO &&
         (*(const uint8_t *)wu_output_data(out, "bright") != 0) != p->bright)
-        return tc_fail(err, TC_BAD_INPUT, "bright: is not what the picture gives");
+        return tc_fail(err, TC_BAD_INPUT, "bright: differs from the polarity of the picture");
     resolved_params.polarity =
-        p->bright ? CC_BRIGHT : CC_DARK; /* tiles must have the whole picture's */
+        p->bright ? CC_BRIGHT : CC_DARK; /* tiles must use the whole picture's polarity */
     if (p->window_auto && *(const int64_t *)wu_output_data(out, "window") != p->window)
-        return tc_fail(err, TC_BAD_INPUT, "window: is not what the picture gives");
+        return tc_fail(err, TC_BAD_INPUT, "window: differs from the window found in the picture");
     if (p->min_area_auto)
         resolved_params.min_area = *(const int64_t *)wu_output_data(out, "min_area");
     const table t = table_of(p, out);
@@ -1301,7 +1354,7 @@ tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *
         return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, not %lu", (long long)claimed,
                        (unsigned long)threshold);
     if (cc_has_preparation(p) && share_of_tiles(p, work->item) > MOST_TILED)
-        return tc_fail(err, TC_NO_MATCH, "is too small for a check of only a part of it");
+        return tc_fail(err, TC_NO_MATCH, "the picture is too small for a check of a part of it");
     double side = 0, small = 0;
     tc_status status =
         cc_has_preparation(p)
@@ -1317,7 +1370,8 @@ double cc_pixels_share(const an_work *work)
     const cc_params *const p = work->params;
     if (work->item->n_masks > 0) /* such items are computed again */
         return 1;
-    const double tiles = cc_has_preparation(p) ? share_of_tiles(p, work->item) : 0.03;
+    /* The cost of the check itself; 0.03 is the share that check_whole costs. */
+    const double check = cc_has_preparation(p) ? share_of_tiles(p, work->item) : 0.03;
 
-    return tiles > MOST_TILED ? 1 : fmin(DOUBTS + tiles, 1);
+    return check > MOST_TILED ? 1 : fmin(DOUBTS + check, 1);
 }

@@ -1,23 +1,24 @@
 /*
  * cellcount: suggests parameters from sample pictures, by analysing the pictures with several
- * values. The typical area is the area such that half of all pixels of regions are in larger
- * regions; many specks hardly change it.
+ * values of the parameters. The typical area is the area such that half of all pixels of regions
+ * are in regions larger than this area; many specks hardly change it.
  *
  * polarity: "dark" or "bright", whichever gives the smaller typical area, as cells are separate
- * from each other while the background between them is connected. "auto" if the pictures differ in
- * polarity, and "auto" finds for each of them the polarity that its typical area suggests. Where
- * cells touch all around gaps, the gaps are separate and smaller: the cells are the larger and
- * rounder regions, and fill_holes is false.
+ * from each other while the background between them is connected. "auto" is suggested if the
+ * pictures differ in polarity, and "auto" finds for each picture the polarity that gives the
+ * smaller typical area. Exception: where cells touch and enclose gaps of background, these gaps are
+ * the separate and smaller regions. Then the polarity is that of the larger and rounder regions,
+ * and fill_holes is false.
  *
  * threshold: "local" if any picture has bright cells, or if in any picture a local threshold finds
  * smaller cells than Otsu's threshold does. Its window is 2.4 times the diameter of the cells that
  * it finds.
  *
- * classes: four, if the regions of the darkest of four classes are far smaller than those of Otsu's
- * threshold, at least as numerous, and have sharper outlines: then they are probably nuclei in grey
- * cytoplasm.
+ * classes: four, if the regions of the darkest of four classes are far smaller than the regions
+ * that Otsu's threshold (two classes) gives, at least as numerous, and have sharper outlines: then
+ * they are probably nuclei in grey cytoplasm.
  *
- * min_area and min_contrast: from the areas of all pictures' regions with these parameters. If the
+ * min_area and min_contrast follow from the areas of all regions with these parameters. If the
  * typical area differs much between pictures, the pictures show different kinds of cells: then
  * window, min_area and full_area become "auto", and a doubt is reported.
  */
@@ -32,7 +33,7 @@
 
 /* The number of bars of a histogram in the report. */
 enum { BINS = 64 };
-/* Typical areas whose ratio is greater than this are those of different kinds of objects. */
+/* Regions whose typical areas have a ratio greater than this are different kinds of objects. */
 enum { MOST_RATIO = 4 };
 /* The values that are suggested for these parameters. */
 enum {
@@ -41,7 +42,8 @@ enum {
     CONTRAST_PERCENT = 40 /* min_contrast.percent */
 };
 
-/* Adds the histogram of picture i's grey values, with Otsu's threshold, to the report's curves. */
+/* Adds to the report's curves the histogram of picture i's grey values, with `threshold`, which is
+ * Otsu's threshold, as a mark. */
 static tc_status add_greys(an_suggestion *out, const an_pictures *pictures, size_t i,
                            int64_t threshold, tc_err *err)
 {
@@ -77,15 +79,15 @@ static int64_t round_off(int64_t value)
     return (value + ten / 2) / ten * ten;
 }
 
-/* The regions of a picture that do not touch its border. */
+/* Measurements of the regions of a picture that do not touch the picture's border. */
 typedef struct uncut_regions {
-    int64_t typical; /* their typical area; INT64_MAX: there are no regions */
-    /* Without the regions of less than a quarter of the typical area: */
-    size_t n;
-    double pixels; /* total number of pixels */
+    int64_t typical; /* the regions' typical area; INT64_MAX if there are no regions */
+    /* The other fields leave out regions smaller than a quarter of the typical area. */
+    size_t n;      /* number of regions */
+    double pixels; /* total number of pixels of the regions */
     double round;  /* share of these pixels that lie in the disc with the area and centroid of their
-                      region. It is 1 if regions are discs, less than 0.85 for the gaps between
-                      touching discs; 0 if it is not known */
+                      region: 1 if all regions are discs, and less than 0.85 for the gaps between
+                      touching discs; 0 if the result has no labels to compute it from */
 } uncut_regions;
 
 /* The results of an analysis of all pictures with the same parameters. The arrays without a size
@@ -93,11 +95,13 @@ typedef struct uncut_regions {
 typedef struct trial {
     int64_t *area; /* [n]: areas of the regions of all pictures, ascending; the caller frees it */
     size_t n;
-    int64_t typical;                     /* typical area; INT64_MAX: there are no regions */
-    int64_t of_picture[AN_MAX_PICTURES]; /* typical area of each picture; INT64_MAX: no regions */
-    size_t cells[AN_MAX_PICTURES];       /* number of regions of at least 1/12 of of_picture */
-    int64_t threshold[AN_MAX_PICTURES];
-    bool bright[AN_MAX_PICTURES]; /* polarity "auto": whether cells are bright */
+    int64_t typical;                     /* typical area; INT64_MAX if there are no regions */
+    int64_t of_picture[AN_MAX_PICTURES]; /* typical area of each picture; INT64_MAX if the picture
+                                            has no regions */
+    size_t cells[AN_MAX_PICTURES];      /* number of regions of at least 1/12 of the typical area of
+                                           the picture */
+    int64_t threshold[AN_MAX_PICTURES]; /* the threshold that the analysis used */
+    bool bright[AN_MAX_PICTURES];       /* polarity "auto": whether cells are bright */
     uncut_regions uncut[AN_MAX_PICTURES];
 } trial;
 
@@ -132,8 +136,8 @@ static void count_in_discs(const wu_output *found, const int32_t *labels, uint32
     }
 }
 
-/* Sets *out from the result of a picture that has nx columns. out->round is set only if the result
- * has labels. */
+/* Sets *out from `found`, the result of a picture that has nx columns. out->round is 0 if the
+ * result has no labels. */
 static tc_status measure_uncut(const wu_output *found, uint32_t nx, uncut_regions *out, tc_err *err)
 {
     const size_t n = (size_t)wu_output_find(found, "region_area")->info.shape[0];
@@ -186,8 +190,8 @@ static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t
     return TC_OK;
 }
 
-/* Analyses all pictures and fills *t. If key is not NULL, first sets it to value in the parameters,
- * which then own the reference to value. */
+/* Analyses all pictures and fills *t. If key is not NULL, first sets this key of the parameters to
+ * `value`; the parameters take over the caller's reference to value. */
 static tc_status try_all(const an_pictures *pictures, json_t *parameters, const char *key,
                          json_t *value, trial *t, tc_err *err)
 {
@@ -225,8 +229,8 @@ static bool report_differences(an_suggestion *out, const an_pictures *pictures, 
 /* --- polarity -------------------------------------------------------------------------------- */
 
 /* Chooses the polarity, and sets it in the parameters and *best. Sets trials[CC_DARK],
- * trials[CC_BRIGHT] and trials[CC_AUTO] to the trials with each polarity; if the parameters already
- * have a polarity, only to the trial with that. */
+ * trials[CC_BRIGHT] and trials[CC_AUTO] to the trials with each polarity. If the parameters already
+ * have a polarity, keeps it and makes only the trial with that polarity. */
 static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters, trial trials[3],
                                  size_t *best, tc_err *err)
 {
@@ -251,6 +255,9 @@ static tc_status choose_polarity(const an_pictures *pictures, json_t *parameters
         auto_bright += by_auto;
         agree += by_area == by_auto;
     }
+    /* In order of preference: the polarity that all pictures have by their areas; "auto", if it
+     * finds the polarity of every picture; the polarity that "auto" finds in all pictures; the
+     * polarity with the smaller typical area of all pictures together. */
     if (bright == 0 || bright == pictures->n)
         *best = bright > 0 ? CC_BRIGHT : CC_DARK;
     else if (agree == pictures->n)
@@ -269,18 +276,19 @@ enum { MANY_TOUCH = 16 };
 /* The least uncut_regions.round that regions have if they are cells and not gaps. */
 static const double round_cells = 0.85;
 
-/* Whether a picture may show touching cells, judged by its regions with filled holes: there are
- * enough regions to be the gaps between such cells, or half of the regions' pixels are in regions
- * of more than a fiftieth of the picture, which may be many cells together. */
+/* Whether picture i may show touching cells, judged by `filled`, the trial with filled holes.
+ * Either there are enough regions to be the gaps between such cells, or half of the regions' pixels
+ * are in regions of more than a fiftieth of the picture, each of which may be many cells together.
+ */
 static bool may_touch(const an_pictures *pictures, size_t i, const trial *filled)
 {
     const int64_t large = (int64_t)pictures->items[i].nx * pictures->items[i].ny / 50;
     return filled->uncut[i].n >= MANY_TOUCH || filled->of_picture[i] > large;
 }
 
-/* Whether the regions `chosen` of a picture may be gaps between cells of the other polarity: gaps
- * are not round and have no holes, so `filled`, the same regions with filled holes, have at most a
- * twentieth more pixels. (Cells that are pale in the middle have holes.) */
+/* Whether the regions `chosen` of a picture may be gaps between cells of the other polarity. Gaps
+ * are not round and have no holes; so the typical area of `filled`, the same regions with filled
+ * holes, is at most a twentieth greater. (Cells that are pale in the middle have holes.) */
 static bool may_be_gaps(const uncut_regions *chosen, const uncut_regions *filled)
 {
     return chosen->n >= MANY_TOUCH && chosen->round < round_cells &&
@@ -304,6 +312,8 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
 {
     static const char *const words[] = { "dark", "bright" };
     const size_t other = *best == CC_DARK ? CC_BRIGHT : CC_DARK;
+    /* Numbers of pictures: those that may_touch and may_be_gaps accept; those whose regions are
+     * gaps between cells of the other polarity; and those whose round cells fill_holes merges. */
     size_t suspects = 0, candidates = 0, gaps = 0, merged = 0;
     trial unfilled[2] = { { .n = 0 } }; /* by polarity: the trials with fill_holes false */
     for (size_t i = 0; i < pictures->n && *best != CC_AUTO; i++)
@@ -349,7 +359,8 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
     return status;
 }
 
-/* Writes to why, which has `size` bytes, a sentence for the report: why the polarity was chosen. */
+/* Writes to `why`, which has `size` bytes, a sentence for the report that says why the polarity
+ * `best` was chosen. */
 static void explain_polarity(const trial trials[3], size_t best, char *why, size_t size)
 {
     static const char *const words[] = { "dark", "bright" };
@@ -371,8 +382,8 @@ static void explain_polarity(const trial trials[3], size_t best, char *why, size
 
 /* --- threshold ------------------------------------------------------------------------------- */
 
-/* The sharpness of outlines: the mean absolute difference, in grey values, between horizontal
- * neighbours of which one is below the threshold and the other is not. */
+/* Returns the sharpness of outlines: the mean absolute difference, in grey values, between the two
+ * pixels of each pair of horizontal neighbours that has one pixel below the threshold. */
 static double sharpness(const wu_pixels *px, int64_t threshold)
 {
     double sum = 0, n = 0;
@@ -388,9 +399,9 @@ static double sharpness(const wu_pixels *px, int64_t threshold)
     return n > 0 ? sum / n : 0;
 }
 
-/* Sets *inner: whether, in most pictures, the darkest of four classes seems to consist of small
+/* Sets *inner to whether, in most pictures, the darkest of four classes seems to consist of small
  * objects within larger, paler regions, such as nuclei in cytoplasm. otsu: the trial with two
- * classes. */
+ * classes. Outlines must have more than 1.3 times the sharpness. */
 static tc_status find_inner(const an_pictures *pictures, const json_t *parameters,
                             const trial *otsu, bool *inner, tc_err *err)
 {
@@ -412,9 +423,9 @@ static tc_status find_inner(const an_pictures *pictures, const json_t *parameter
     return status;
 }
 
-/* Sets *window: for a local threshold, the median of the windows that suit the pictures; and
- * *smaller: whether in at least one picture a local threshold finds smaller cells than Otsu's does.
- */
+/* Sets *window to the median, over the pictures, of the side of the window that suits a local
+ * threshold. Sets *smaller to whether, in at least one picture, a local threshold finds smaller
+ * cells than Otsu's threshold. */
 static tc_status find_window(const an_pictures *pictures, const json_t *parameters,
                              const trial *otsu, int32_t *window, bool *smaller, tc_err *err)
 {
@@ -445,7 +456,7 @@ static tc_status find_window(const an_pictures *pictures, const json_t *paramete
     return TC_OK;
 }
 
-/* Whether `given` has one of these keys; the list ends with NULL. */
+/* Whether `given` has at least one of `keys`, a list that ends with NULL. */
 static bool is_given(const json_t *given, const char *const *keys)
 {
     while (*keys != NULL && json_object_get(given, *keys) == NULL)
@@ -462,7 +473,8 @@ static bool is_local(const json_t *parameters)
 
 /* Suggests `classes`, or a local threshold with its window and offset, or neither. otsu: the trial
  * with Otsu's threshold; polarity: the polarity of that trial; local: whether the user has asked
- * for a local threshold. Writes a sentence for the report to why, which has `size` bytes. */
+ * for a local threshold. Writes a sentence for the report, or "", to `why`, which has `size` bytes.
+ */
 static tc_status choose_threshold(an_suggestion *out, const an_pictures *pictures,
                                   const json_t *given, const json_t *parameters, size_t polarity,
                                   bool local, const trial *otsu, char *why, size_t size,
@@ -507,14 +519,14 @@ static tc_status choose_threshold(an_suggestion *out, const an_pictures *picture
 
 /* --- areas ----------------------------------------------------------------------------------- */
 
-/* The min_area to suggest. */
+/* Returns the min_area to suggest for the regions of trial t, rounded. */
 static int64_t least_area(trial *t, bool bright)
 {
     return round_off(cc_least_area(t->typical, cc_area_quantile(t->area, t->n, 1, 10), bright));
 }
 
-/* Counts the regions smaller than `least` pixels, without specks. Sets *from to the index of the
- * first of them in t->area. */
+/* Returns the number of regions that are smaller than `least` pixels, but no specks. Sets *from to
+ * the index of the first such region in t->area. */
 static size_t count_small(const trial *t, int64_t least, size_t *from)
 {
     enum { SPECK = 12 /* pixels; smaller regions are specks */ };
@@ -524,9 +536,9 @@ static size_t count_small(const trial *t, int64_t least, size_t *from)
     return to - *from;
 }
 
-/* Sets out->doubt if the suggested min_area (least) would leave out regions that may be cells, too,
- * as they are numerous, of similar size, and have enough contrast for min_contrast. parameters: the
- * parameters of trial t. */
+/* Sets out->doubt if the suggested min_area (`least`) would leave out regions that may also be
+ * cells: they are numerous, of similar size, and have enough contrast for min_contrast. parameters:
+ * the parameters of trial t. */
 static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictures,
                                    const json_t *parameters, const trial *t, int64_t least,
                                    tc_err *err)
@@ -540,14 +552,15 @@ static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictur
                   (int)CONTRAST_PERCENT);
     trial small = { .n = 0 };
     size_t from, n = count_small(t, least, &from);
-    const size_t larger = t->n - from - n;
+    const size_t larger = t->n - from - n; /* regions of at least `least` pixels */
     if (copy == NULL || json_object_set_new(copy, "min_contrast", contrast) != 0)
         return tc_no_memory(err, "a suggestion");
     if (n < FEW || SHARE * n < larger)
         return TC_OK;
     const tc_status status = try_all(pictures, copy, NULL, NULL, &small, err);
     n = status == TC_OK ? count_small(&small, least, &from) : 0;
-    /* Half of the small regions, from the quartile n / 4 to 3 n / 4, differ less than twofold. */
+    /* Small regions are of similar size if the upper quartile of their areas is less than twice the
+     * lower one. */
     const int64_t *const area = small.area + from;
     if (n >= FEW && SHARE * n >= larger && area[3 * n / 4] < 2 * area[n / 4])
         snprintf(
@@ -560,10 +573,10 @@ static tc_status report_small_kind(an_suggestion *out, const an_pictures *pictur
 }
 
 /* Suggests min_area and min_contrast, explains the whole suggestion in out->why, and adds the
- * histogram of areas to the report's curves. t: the trial with the suggested parameters; dark:
- * whether the chosen polarity is "dark"; differ: whether the pictures show different kinds of
- * cells, so that "auto" is suggested; why: sentences about the other parameters, with which
- * out->why begins. */
+ * histogram of areas to the report's curves. parameters, t: the parameters suggested so far, and
+ * the trial with them; dark: whether the chosen polarity is "dark"; differ: whether the pictures
+ * show different kinds of cells, so that "auto" is suggested; why: sentences about the other
+ * parameters, with which out->why begins. */
 static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                           const json_t *parameters, trial *t, bool dark, bool differ,
                           const char *why, tc_err *err)
@@ -573,10 +586,11 @@ static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const
                contrast = json_object_get(given, "min_contrast") == NULL;
     const int64_t least = min_given ? json_integer_value(min_area) : least_area(t, !dark),
                   full = round_off(cc_full_area(t->typical));
-    char below[60] = "";
+    char below[60] = ""; /* the end of the explanation: the area below which min_contrast applies */
     an_curve *const curve = an_add_curve(out, "area, pixels", "regions", BINS);
     if (curve == NULL)
         return tc_no_memory(err, "a suggestion");
+    /* The last bar ends at three times the typical area, and counts all larger regions, too. */
     const double most = 3.0 * (double)t->typical, width = most / BINS;
     for (size_t i = 0; i < BINS; i++)
         curve->x[i] = ((double)i + 0.5) * width;
@@ -615,9 +629,9 @@ static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const
 
 /* --- colonies on dishes ---------------------------------------------------------------------- */
 
-/* Sets *dish: whether picture i shows a dish, which is a disc that covers at least 0.3 of the
- * picture and is darker or brighter than Otsu's threshold. A region is a disc if its box is nearly
- * square and the region fills about pi / 4 = 0.785 of the box. */
+/* Sets *dish to whether picture i shows a dish, which is a disc that covers at least 0.3 of the
+ * picture and is darker or brighter than Otsu's threshold. A region is taken for a disc if the
+ * sides of its box differ by less than a tenth and it fills about pi / 4 = 0.785 of the box. */
 static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err *err)
 {
     static const char *const words[] = { "dark", "bright" };
@@ -649,8 +663,8 @@ static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err 
     return status;
 }
 
-/* Sets *dishes: whether most pictures show a dish, and the typical area is that of colonies: below
- * a hundredth of the picture. */
+/* Sets *dishes to whether most pictures show a dish and have a typical area that colonies may have,
+ * which is less than a hundredth of the picture. */
 static tc_status find_dishes(const an_pictures *pictures, int64_t typical, bool *dishes,
                              tc_err *err)
 {
@@ -665,7 +679,8 @@ static tc_status find_dishes(const an_pictures *pictures, int64_t typical, bool 
     return status;
 }
 
-/* The greatest difference between two grey values of the same picture. */
+/* Returns the greatest difference, over all pictures, between two grey values of the same picture.
+ */
 static int64_t find_contrast(const an_pictures *pictures)
 {
     int64_t most = 0;
@@ -693,6 +708,8 @@ static int64_t dish_least(int64_t typical)
 static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, const json_t *given,
                               int64_t typical, tc_err *err)
 {
+    /* d: the diameter of a colony. smooth: a tenth of it, rounded to a multiple of 0.5; window: 3.6
+     * times it. Both are then limited to the ranges that are suggested or allowed. */
     const double d = cc_diameter(typical), smooth = floor(0.2 * d + 0.5) / 2;
     const int64_t window = 2 * (int64_t)(1.8 * d) + 1, least = dish_least(typical);
     snprintf(
@@ -731,8 +748,9 @@ static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, c
     return status;
 }
 
-/* If the min_area that would be suggested (least) is greater than the given max_area, removes the
- * regions larger than max_area from the trial, so that min_area is computed from the others. */
+/* If the min_area that would be suggested (`least`) is greater than the given max_area, removes the
+ * regions larger than max_area from the trial, so that min_area is computed from the smaller ones.
+ */
 static void keep_to_max_area(trial *t, int64_t least, const json_t *given)
 {
     const json_t *const most = json_object_get(given, "max_area");
@@ -743,11 +761,11 @@ static void keep_to_max_area(trial *t, int64_t least, const json_t *given)
     t->typical = cc_area_quantile(t->area, t->n, 1, 2);
 }
 
-/* Suggests the parameters that suit nearly all pictures: smooth, fill_holes and split. Sets *local:
- * whether the user has asked for a local threshold; and *parameters, which the caller frees: the
- * parameters for trials, which are the given and the suggested ones without those that leave out
- * regions. With the wrong polarity these would leave out the connected background, and the small
- * spaces between cells would be taken for cells. */
+/* Suggests the parameters that suit nearly all pictures: smooth, fill_holes and split. Sets *local
+ * to whether the user has asked for a local threshold. Sets *parameters, which the caller frees, to
+ * the parameters for trials: the given and the suggested ones without filters. In a trial with the
+ * wrong polarity, a filter would remove the connected background, and the small spaces between
+ * cells would be taken for cells. */
 static tc_status suggest_usual(const json_t *given, an_suggestion *out, bool *local,
                                json_t **parameters, tc_err *err)
 {
@@ -767,7 +785,8 @@ static tc_status suggest_usual(const json_t *given, an_suggestion *out, bool *lo
         return tc_no_memory(err, "a suggestion");
     for (size_t k = 0; k < sizeof filters / sizeof *filters; k++)
         json_object_del(*parameters, filters[k]);
-    /* The polarity is found with Otsu's threshold; cc_suggest adds these keys again later. */
+    /* The polarity is found with Otsu's threshold, so the keys of a local threshold are removed
+     * here; cc_suggest adds them again later. */
     if (*local) {
         json_object_del(*parameters, "threshold");
         for (size_t k = 0; keys[k] != NULL; k++)
@@ -795,7 +814,7 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
                                   json_incref(json_object_get(parameters, "polarity")), err);
     if (status == TC_OK && json_object_get(given, "polarity") == NULL)
         explain_polarity(trials, best, why, sizeof why);
-    const size_t n_why = strlen(why);
+    const size_t n_why = strlen(why); /* choose_threshold appends its sentence here */
     for (size_t i = 0; status == TC_OK && i < pictures->n && i + 1 < AN_MAX_CURVES; i++)
         status = add_greys(out, pictures, i, trials[best].threshold[i], err);
     for (size_t k = 0; status == TC_OK && k < 4; k++) {
