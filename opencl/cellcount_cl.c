@@ -1,14 +1,15 @@
 /*
  * The OpenCL backend of cellcount. The device prepares grey values, applies the threshold, fills
  * holes, labels and measures regions, and computes distances. The worker owns a worker of the CPU
- * backend, which does the other phases. These are joining maxima, which is sequential, and all
- * phases after it; if cells are split by intensity, all phases from the threshold on; and if a
- * filter has to remove regions but their table does not fit the device, all phases after connected
- * components are found.
+ * backend ("the host"), which does the other phases. Which these are depends on the parameters:
+ * - Cells are split by distance: joining maxima, which is sequential, and all phases after it.
+ * - Cells are split by intensity: all phases from the threshold on.
+ * - A filter has to remove regions, but their table does not fit the device: all phases after
+ *   connected components are found.
  *
  * If the picture does not fit the device, the host prepares it, applies the threshold and fills
- * holes; the device labels it in strips of rows; the host joins the labels along the edges of the
- * strips. If such a picture is to be split, the host does everything.
+ * holes. The device then labels the picture in strips of rows, and the host joins the labels along
+ * the edges of the strips. If cells of such a picture are to be split, the host does everything.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,8 +21,8 @@
 extern const ocl_source ocl_source_cellcount;
 
 enum { MAX_GROUP = 256 }; /* the most work-items of a work-group */
-/* The largest radius of an opening's disc for which an OpenCL device of type CPU is used rather
- * than the CPU backend. */
+/* The greatest radius, in pixels, of the opening's disc for which an OpenCL device of type CPU is
+ * used rather than the CPU backend. */
 enum { MOST_CPU_RADIUS = 8 };
 
 static const char *const kernel_names[STAGES] = { CC_STAGES(OCL_STAGE_KERNEL) };
@@ -51,12 +52,12 @@ static bool has_preparing_stage(const cc_cl_worker *w, cc_stage s)
     case GROUND_MEAN: return cc_has_step(p, CC_GROUND) && !cc_has_step(p, CC_EXTREME);
     case READ_VALUES:
         return !finds_regions(w) || (w->params->min_contrast && cc_has_preparation(w->params));
-    default: return cc_has_step(p, CC_LOCAL_MEAN);
+    default: return cc_has_step(p, CC_LOCAL_MEAN); /* LOCAL_SUMS and LOCAL_MEAN */
     }
 }
 
-/* Whether the device computes the final labels. The result may change from true to false when the
- * stage COUNT ends, as it may set too_many. */
+/* Whether the device computes the final labels. The returned value may change from true to false
+ * when the stage COUNT ends, which may set too_many. */
 static bool makes_labels(const cc_cl_worker *w)
 {
     const cc_params *const p = w->params;
@@ -101,11 +102,10 @@ static bool has_stage(const cc_cl_worker *w, cc_stage s)
         return makes_labels(w) && wants_labels(w);
     if (s <= READ_ROOTS)
         return !makes_labels(w) && !p->split;
-    return p->split;
+    return p->split; /* DISTANCE_ROWS to READ_MAXIMA */
 }
 
-/* Whether the item may have stage s, as far as can be known before the number of regions is known.
- */
+/* Whether the item may have stage s, as far as this is known before the regions are counted. */
 static bool may_have_stage(const cc_cl_worker *w, cc_stage s)
 {
     const bool whole = makes_labels(w);
@@ -139,8 +139,8 @@ static uint64_t stage_work(const cc_cl_worker *w, cc_stage s)
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
-/* Copies rows [first, first + count) of the current strip, of int32, from the buffer `from` to
- * their place in `plane`, a plane of the whole picture. */
+/* Copies rows [first, first + count) of the current strip from the buffer `from`, which holds an
+ * int32 for each pixel, to their place in `plane`, a plane of the whole picture. */
 static tc_status read_rows(cc_cl_worker *w, int from, int32_t *plane, uint64_t first,
                            uint64_t count, tc_err *err)
 {
@@ -207,8 +207,8 @@ static tc_status end_histogram(cc_cl_worker *w, cc_state *state, tc_err *err)
 
 /* After COUNT: allocates the device's table of regions. If a filter may remove regions, the table
  * is required, and too_many is set if it does not fit the device. Without filters, the table is
- * allocated only if it also fits the state; the device then always has room for it, as strip_bytes
- * includes the state's table. */
+ * allocated only if it also fits the state. In that case it always fits the device, as strip_bytes
+ * includes the bytes of the largest table that fits the state. */
 static tc_status make_table(cc_cl_worker *w, uint32_t regions, tc_err *err)
 {
     const ocl_device *const d = w->ocl.device;
@@ -308,7 +308,8 @@ static tc_status end_count(cc_cl_worker *w, cc_state *state, tc_err *err)
 }
 
 /* After READ_ROOTS: converts the roots of the strip's pixels from pixel numbers within the strip to
- * pixel numbers within the picture. A negative value stands for no root. */
+ * pixel numbers within the picture. Background pixels, which have no root, have a negative value.
+ */
 static tc_status end_roots(cc_cl_worker *w, tc_err *err)
 {
     int32_t *const roots = cc_host_roots(w->host) + (size_t)w->y0 * w->nx;
@@ -367,7 +368,7 @@ static tc_status finish_device(cc_cl_worker *w, cc_state *state, tc_err *err)
     return_if_error(cc_host_resume(w->host, w->params->split ? CC_SADDLES : CC_PARTS,
                                    cc_finds_threshold(w->params) ? state->threshold : w->threshold,
                                    in_strips(w) ? w->strip_rows : 0, err));
-    /* The plane holds the distances: the position from which an interrupted item can continue. */
+    /* The plane holds the distances, so an interrupted item can continue from here. */
     if (w->params->split && !w->params->min_contrast)
         state->head.chunks_done = (uint64_t)CC_RESUME * cc_bands(w->nx, w->ny);
     return TC_OK;
@@ -402,7 +403,8 @@ static tc_status end_stage(cc_cl_worker *w, cc_state *state, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* The progress in chunks of the plan, for display: the device's stages count as its first half. */
+/* Returns the progress, in chunks of the plan, for display. The device's stages count as the first
+ * half of the plan. */
 static uint64_t progress_chunks(const cc_cl_worker *w)
 {
     const double strip = ((double)w->stage + 1) / STAGES;
@@ -419,8 +421,8 @@ static void add_time(cc_cl_worker *w)
         w->measure_ms += w->ocl.took_ms;
 }
 
-/* Runs parts of stages until AN_STEP_SECONDS have passed or the stages end; or lets the host do a
- * step. */
+/* Runs parts of stages until AN_STEP_SECONDS have passed or the stages end. If the host has to do
+ * the next phase, lets it do a step instead. */
 static tc_status cl_step(void *worker, void *state_at, uint64_t *chunks_done, tc_err *err)
 {
     cc_cl_worker *const w = worker;
@@ -494,8 +496,9 @@ static tc_status make_kernels(cc_cl_worker *w, tc_err *err)
                              (int)w->ocl.device->kernels & ~(CC_KERNELS_8 | CC_KERNELS_16));
 }
 
-/* The number of planes of grey values that the preparation needs besides B_PIXELS: B_STEPS and
- * B_STEPS + 1 in turn for the results of its steps, and B_EXTREME. */
+/* Returns the number of planes of grey values that the preparation needs besides B_PIXELS. The
+ * results of its steps are written to B_STEPS and B_STEPS + 1 in turn; an opening also needs
+ * B_EXTREME. */
 static unsigned preparation_planes(const cc_params *p)
 {
     const int steps =
@@ -504,9 +507,9 @@ static unsigned preparation_planes(const cc_params *p)
     return (unsigned)(steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME);
 }
 
-/* The size of B_LINK for a strip of `rows` rows: a word for each node, or for each pixel (the
- * buffer also holds the sums of windows and the distance transform's work space), whichever is
- * more. */
+/* Returns the size, in bytes, of B_LINK for a strip of `rows` rows. B_LINK has a word for each node
+ * or for each pixel, whichever is more, as it also holds the sums of windows and the distance
+ * transform's work space. */
 static uint64_t link_bytes(const cc_cl_worker *w, uint64_t rows)
 {
     const uint64_t nodes = (uint64_t)w->stride * CC_NODES, row = w->nx > nodes ? w->nx : nodes;
@@ -514,8 +517,9 @@ static uint64_t link_bytes(const cc_cl_worker *w, uint64_t rows)
     return rows * row * sizeof(cl_int);
 }
 
-/* Bytes of device memory for a strip of `rows` rows, including small buffers (n / 64, 2^19 and the
- * last term). whole: the strip is the whole picture, so the device needs buffers for all stages. */
+/* Returns the bytes of device memory that a strip of `rows` rows needs, including small buffers
+ * (the terms n / 64, 2^19 and 8 * (nx + rows)). whole: the strip is the whole picture, so the
+ * device needs buffers for all stages. */
 static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
 {
     const uint64_t n = rows * w->nx, table = cc_table_rows(w->nx, (uint32_t)rows) *
@@ -529,7 +533,7 @@ static uint64_t strip_bytes(const cc_cl_worker *w, uint64_t rows, bool whole)
            ((uint64_t)1 << 19) + 8 * (w->nx + rows);
 }
 
-/* Sets strip_rows: ny if the whole picture fits the device; otherwise the largest power of two
+/* Sets strip_rows to ny if the whole picture fits the device; otherwise to the largest power of two
  * times CC_TILE that fits. */
 static void choose_strips(cc_cl_worker *w)
 {
@@ -610,8 +614,8 @@ static void set_paces(cc_cl_worker *w)
     w->rows = 0;
 }
 
-/* Whether the CPU backend, which uses vector instructions, is faster than the device: an OpenCL
- * device of type CPU is slow with the work-groups of cc_disc. */
+/* Whether the CPU backend, which uses vector instructions, is assumed to be faster than the device.
+ * An OpenCL device of type CPU is slow with the work-groups of cc_disc. */
 static bool faster_on_host(const cc_cl_worker *w)
 {
     return w->ocl.device->info.type == CL_DEVICE_TYPE_CPU && cc_has_step(w->params, CC_EXTREME) &&

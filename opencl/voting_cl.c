@@ -1,13 +1,17 @@
 /*
  * The OpenCL backend of voting: buffers, and launches of the kernels of voting.cl. A launch
- * processes as many rows as the pace allows; a step makes launches up to the end of a band: the
- * rows of one chunk.
+ * processes as many rows as the pace allows. A step makes launches up to the end of a band, which
+ * is the range of rows that one chunk processes.
+ *
+ * A voter is a pixel with a weight and a direction. In each round, VOTE adds up, at every pixel,
+ * the weights of the voters whose cones contain the pixel; then TURN turns every voter towards the
+ * pixel with the largest sum in its cone. The peaks of the last sums are the cells.
  *
  * If the item fits the device, its planes (pixels, votes, voters) stay there until sync. Otherwise
- * the planes are in the state, and each phase copies parts of them to the device, one slab (some
- * consecutive bands) after another: the slab's rows of the plane that the phase writes, and the
- * same rows and some rows around them of the plane that it reads. In both cases a launch reads from
- * one buffer and writes to another; each buffer holds a plane or some of its rows.
+ * the planes are in the state, and each phase processes one slab, which is a range of consecutive
+ * bands, after another. B_OUT then holds the slab's rows of the plane that the phase writes, and
+ * B_IN the slab's rows, and some rows before and after them, of the plane that the phase reads. In
+ * both cases a launch reads from one buffer and writes to another.
  */
 #include "opencl/backends.h"
 
@@ -28,9 +32,9 @@ static const char *const kernel_names[KERNELS] = { "voting_blur_z", "voting_blur
 /* The device's buffers. */
 enum {
     B_SHAPE,   /* a voting_shape */
-    B_COLUMNS, /* slices after the blur along z; when points are made, the list of peaks */
-    B_LINES,   /* slices after the blur along y; when points are made, the number of peaks, then the
-                  sums around the peaks */
+    B_COLUMNS, /* slices after the blur along z; when the result is made, the list of peaks */
+    B_LINES,   /* slices after the blur along y; when the result is made, the number of peaks, then
+                  the sums (voting_lines) around the peaks */
     B_CODES,   /* voting_tables.dir_of_code */
     B_OFFSETS, /* voting_tables.dir_of_offset */
     B_SPANS,   /* voting_tables.spans of the current round */
@@ -46,8 +50,8 @@ enum {
     BLUR_BYTES = 16 << 20, /* the most bytes of the slices that one launch blurs */
     TURN_COLUMNS = 32,     /* size along x, in work-items, of a work-group of TURN */
     TURN_GROUP = 256,      /* the most work-items of a work-group of TURN */
-    SEGMENT = 256          /* as in voting.cl: size along x of the tile whose votes a work-group
-                              sums */
+    SEGMENT = 256 /* as in voting.cl: width, in pixels, of the tile whose votes a work-group
+                     adds up */
 };
 
 /* Indices of cl_worker.pace. Elements 0 to VOTING_REBLUR are the paces of the phases
@@ -67,15 +71,16 @@ typedef struct cl_worker {
     ocl_worker ocl;
     voting_scheme s; /* the sizes and parameters of the method for this item */
     voting_tables tables;
-    an_pool *pool;               /* makes the tables */
-    uint64_t slab_bands;         /* bands of a slab; 0: the item fits the device */
-    row_range in_rows, out_rows; /* the rows in the buffers that a phase reads and writes */
-    uint64_t slab_end; /* the value that `done` has when the loaded slab is finished; if it is not
-                          greater than `done`, the next slab must be loaded */
-    uint32_t *copy;    /* memory for the rows that are copied from the device to the state */
-    int round;         /* the round of voting whose tables are in B_SPANS and B_ROWS; -1: none */
-    size_t group;      /* GROUP of voting.cl: work-items of a work-group that votes */
-    size_t tile_rows;  /* TILE_ROWS of voting.cl */
+    an_pool *pool;        /* makes the tables */
+    uint64_t slab_bands;  /* bands of a slab; 0: the item fits the device */
+    row_range in_rows;    /* the rows in the buffer that the phase reads */
+    row_range out_rows;   /* the rows in the buffer that the phase writes */
+    uint64_t slab_end;    /* the value that `done` has when the loaded slab is finished; when `done`
+                             has    reached it, the next slab must be loaded */
+    uint32_t *copy;       /* memory for the rows that are copied from the device to the state */
+    int round;            /* the round of voting whose tables are in B_SPANS and B_ROWS; -1: none */
+    size_t group;         /* GROUP of voting.cl: work-items of a work-group that votes */
+    size_t tile_rows;     /* TILE_ROWS of voting.cl */
     ocl_pace pace[PACES]; /* the work of a launch */
     uint64_t done;        /* number of chunks that are done */
 } cl_worker;
@@ -116,7 +121,8 @@ static uint64_t halo_rows(const voting_scheme *s, voting_phase phase)
     }
 }
 
-/* Rows [first, end) and `halo` rows on either side, as far as they exist. */
+/* Returns the range of the rows [first, end) and the `halo` rows on either side, as far as the item
+ * has them. */
 static row_range rows_with_halo(const voting_scheme *s, uint64_t first, uint64_t end, uint64_t halo)
 {
     const uint64_t from = first > halo ? first - halo : 0, all = item_rows(s);
@@ -131,13 +137,13 @@ static bool reads_pixels(voting_phase phase)
     return phase == VOTING_BLUR || phase == VOTING_REBLUR;
 }
 
-/* The most bytes that a slab needs: `in` in B_IN, `out` in B_OUT, and `blur` in each of B_COLUMNS
- * and B_LINES. */
+/* The greatest number of bytes that a slab needs in B_IN (in), in B_OUT (out), and in each of
+ * B_COLUMNS and B_LINES (blur). */
 typedef struct slab_bytes {
     uint64_t in, out, blur;
 } slab_bytes;
 
-/* The most slices that one launch blurs; one if the item does not fit the device. */
+/* The greatest number of slices that one launch blurs; 1 if the item is processed in slabs. */
 static uint64_t blur_depth(const voting_scheme *s, bool slabs)
 {
     const uint64_t fit = BLUR_BYTES / ((uint64_t)s->nx * s->ny * sizeof(uint32_t));
@@ -151,6 +157,7 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
     const voting_scheme *const s = &w->s;
     const uint64_t bands = slab_bands > 0 ? slab_bands : s->bands;
     const uint64_t most = bands * (s->band_rows < s->ny ? s->band_rows : s->ny), all = item_rows(s);
+    /* n: rows of the slab; slice: its rows in one slice */
     const uint64_t n = most < all ? most : all, slice = n < s->ny ? n : s->ny;
     slab_bytes b = { 0, n * s->nx * sizeof(uint32_t),
                      blur_depth(s, slab_bands > 0) * (slice + 2 * (uint64_t)s->shape.taps[1]) *
@@ -166,7 +173,8 @@ static slab_bytes bytes_of_slab(const cl_worker *w, uint64_t slab_bands)
     return b;
 }
 
-/* Whether a slab of `bands` bands, or if `bands` is 0 the whole item, fits the device's memory. */
+/* Whether a slab of `bands` bands fits the device's memory; if `bands` is 0, whether the whole item
+ * does. */
 static bool bands_fit(const cl_worker *w, uint64_t bands)
 {
     const uint64_t room = w->ocl.device->memory_limit - w->ocl.device->memory_used,
@@ -179,8 +187,8 @@ static bool bands_fit(const cl_worker *w, uint64_t bands)
            b.out <= most && b.blur <= most;
 }
 
-/* Sets slab_bands: 0 if the item fits the device, otherwise the most bands that fit, but at least
- * 1. If not even 1 band fits, the allocation of the buffers will fail. */
+/* Sets slab_bands to 0 if the item fits the device, otherwise to the most bands that fit, but at
+ * least 1. If not even 1 band fits, the allocation of the buffers will fail. */
 static void choose_slabs(cl_worker *w)
 {
     uint64_t fits = 1, most = w->s.bands;
@@ -225,6 +233,7 @@ static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
 {
     const voting_scheme *const s = &w->s;
     const wu_pixels *const px = w->ocl.work->pixels;
+    /* 1 or 0; they multiply the sizes of the buffers that only slabs or only whole items need. */
     const uint64_t slabs = w->slab_bands > 0, whole = !slabs;
     const slab_bytes b = bytes_of_slab(w, w->slab_bands);
     const uint32_t *const votes = w->done > 0 ? voting_votes_const(state) : NULL;
@@ -250,12 +259,14 @@ static tc_status make_planes(cl_worker *w, const void *state, tc_err *err)
 
 /* Sets the paces so that the first launch of each phase, before the device's speed is known, does
  * 2^15 units of work. A unit is the work for one voter and one of the rows that its cone may cross;
- * the work of the other phases is estimated in the same unit. cost[]: units of a pixel; a peak of
- * SUMS_PACE is taken to cost as much as a row of pixels. */
+ * the work of the other phases is estimated in the same unit. cost[] has, for each pace, the units
+ * of one pixel. A peak of SUMS_PACE is assumed to cost as much as a row of pixels. */
 static void set_paces(cl_worker *w)
 {
     const double first_units = 1 << 15;
     const uint64_t cone = voting_offset_rows(&w->s);
+    /* The weights of the three passes of the blur; shape.taps counts those on one side of a pixel.
+     */
     const uint64_t taps =
         2 * (uint64_t)(w->s.shape.taps[0] + w->s.shape.taps[1] + w->s.shape.taps[2]) + 3;
     const uint64_t cost[PACES] = { taps, 64, cone, cone * ((uint64_t)w->s.shape.reach[2] / 4 + 1),
@@ -290,8 +301,8 @@ static tc_status open_worker(void *worker, const void *state, tc_err *err)
 
 /* --- steps ----------------------------------------------------------------------------------- */
 
-/* Makes the tables of a round's cones, and copies them to the device. Does nothing if the device
- * has them. */
+/* Makes the tables of the cones of a round, and copies them to the device. Does nothing if the
+ * device already has them. */
 static tc_status load_round(cl_worker *w, int round, tc_err *err)
 {
     if (w->round == round)
@@ -339,7 +350,8 @@ typedef struct row_box {
     uint64_t z0, z1, y0, y1;
 } row_box;
 
-/* Queues the three passes of the blur of a box. */
+/* Queues the three passes of the blur of a box, along z, y and x. The pass along z also covers the
+ * rows before and after the box that the pass along y reads. */
 static tc_status blur_box(cl_worker *w, voting_phase phase, row_box b, tc_err *err)
 {
     /* row: index in the output buffer of the box's first row */
@@ -376,8 +388,8 @@ static tc_status vote_box(cl_worker *w, row_box b, tc_err *err)
                      OCL_UINT(w->out_rows.first));
 }
 
-/* Queues blurring or voting of rows [row, end), which are numbered through all slices, in boxes:
- * the rows of the first slice, whole slices, the rows of the last slice. */
+/* Queues blurring or voting of rows [row, end), which are numbered through all slices. The rows are
+ * divided into boxes: rows of the first slice, whole slices, and rows of the last slice. */
 static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uint64_t end,
                              tc_err *err)
 {
@@ -398,7 +410,7 @@ static tc_status queue_boxes(cl_worker *w, voting_phase phase, uint64_t row, uin
 }
 
 /* Queues the kernel that turns the voters of rows [row, end), with a work-item for each pixel. A
- * work-group has pixels of several rows, as voters near each other read the same votes. */
+ * work-group covers several short pieces of rows, as voters near each other read the same votes. */
 static tc_status turn_rows(cl_worker *w, uint64_t row, uint64_t end, tc_err *err)
 {
     const size_t most =
@@ -477,7 +489,8 @@ static tc_status store_rows(cl_worker *w, voting_phase phase, uint64_t row, uint
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* The end of the band that contains a row; if a band begins with the row, the row itself. */
+/* Returns the row after the last one of the band that contains `row`; but `row` itself if it is the
+ * first row of a band. */
 static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
 {
     const uint64_t y = row % s->ny, rows_done = y % s->band_rows;
@@ -486,9 +499,9 @@ static uint64_t end_of_band(const voting_scheme *s, uint64_t row)
     return row - y + (end < s->ny ? end : s->ny);
 }
 
-/* Makes launches from *row on: the first one processes the rows that the pace allows, but none from
- * `limit` on; further ones process the rest of the band. Sets *row to the row after the last one
- * processed. */
+/* Makes launches from *row on. The first launch processes as many rows as the pace allows, but none
+ * from `limit` on; further launches process the rest of the band in which it ended. Sets *row to
+ * the row after the last one processed. */
 static tc_status launch_phase(cl_worker *w, voting_phase phase, uint64_t *row, uint64_t limit,
                               tc_err *err)
 {
@@ -540,13 +553,15 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     return w->done == s->chunks ? TC_OK : TC_MORE;
 }
 
-/* Copies the planes to the state as far as they have been written: first B_VOTES by the blur, then
- * B_VOTERS. The rest of the state still contains its initial zeros. */
+/* Copies the planes to the state as far as they have been written. The first phase, the blur,
+ * writes B_VOTES, and the second one B_VOTERS; later phases change these planes. The rest of the
+ * state still contains its initial zeros. */
 static tc_status cl_sync(void *worker, void *state, tc_err *err)
 {
     cl_worker *const w = worker;
     an_state_head *const head = state;
-    const uint64_t planes = w->done / w->s.bands;
+    const uint64_t planes = w->done / w->s.bands; /* finished phases; each has s.bands chunks */
+    /* The number of pixels that the current phase has written. */
     const size_t part = (size_t)rows_before(&w->s, w->done % w->s.bands) * w->s.nx;
     const size_t votes = planes == 0 ? part : w->s.n, voters = planes == 0   ? 0
                                                                : planes == 1 ? part
@@ -569,8 +584,8 @@ typedef struct listed_peak {
     cl_uint score, z, y, x;
 } listed_peak;
 
-/* The number of peaks that fit in the list in B_COLUMNS. It is also 0 if the sums of one peak do
- * not fit in B_LINES, which is as large. */
+/* Returns the number of peaks that fit in B_COLUMNS. Returns 0 if not even the sums of one peak fit
+ * in B_LINES, which has the same size. */
 static uint64_t room_for_peaks(const cl_worker *w)
 {
     const uint64_t bytes = w->ocl.buffer[B_COLUMNS].bytes;
@@ -578,7 +593,8 @@ static uint64_t room_for_peaks(const cl_worker *w)
     return bytes < VOTING_LINE_SUMS * sizeof(cl_long) ? 0 : bytes / sizeof(listed_peak);
 }
 
-/* Ends a launch of PEAKS or LINES, and calls work->poll. pace: FIND_PACE or SUMS_PACE. */
+/* Ends a launch of PEAKS or LINES, and calls work->poll. pace: FIND_PACE or SUMS_PACE; n: the work
+ * of the launch in the unit of this pace. */
 static tc_status end_peak_launch(cl_worker *w, tc_status status, int pace, uint64_t n, tc_err *err)
 {
     return_if_error(ocl_end_launch(&w->ocl, status, &w->pace[pace], n, err));
@@ -622,8 +638,8 @@ static tc_status find_peaks(cl_worker *w, voting_peaks *peaks, uint64_t *n, tc_e
     return TC_OK;
 }
 
-/* Computes the sums (voting_lines) around n peaks, for which the buffers must have room. list: [n],
- * work space. sums: [n][VOTING_LINE_SUMS], receives the result. */
+/* Computes the sums (voting_lines) around n peaks, for which B_COLUMNS and B_LINES must be large
+ * enough. list: [n], work space. sums: [n][VOTING_LINE_SUMS], receives the result. */
 static tc_status lines_of_batch(cl_worker *w, const voting_peak *peaks, uint64_t n,
                                 listed_peak *list, cl_long *sums, tc_err *err)
 {
@@ -646,7 +662,7 @@ static tc_status lines_of_batch(cl_worker *w, const voting_peak *peaks, uint64_t
     return ocl_download(&w->ocl, B_LINES, 0, sums, n * VOTING_LINE_SUMS * sizeof *sums, err);
 }
 
-/* Computes lines[i] for each peak i. */
+/* Computes lines[i], the sums around the peak, for each peak i. */
 static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines *lines, tc_err *err)
 {
     const uint64_t most = w->ocl.buffer[B_LINES].bytes / (VOTING_LINE_SUMS * sizeof(cl_long));
@@ -670,7 +686,8 @@ static tc_status lines_around(cl_worker *w, const voting_peaks *p, voting_lines 
     return TC_OK;
 }
 
-/* Makes the result from the peaks, as voting_finish does, with the planes on the device. */
+/* Makes the result from the peaks as voting_finish does, but computes the sums around the peaks on
+ * the device. */
 static tc_status output_points(cl_worker *w, voting_peaks *peaks, size_t item_index, wu_output *out,
                                tc_err *err)
 {

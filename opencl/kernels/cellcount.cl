@@ -7,10 +7,10 @@
  * `kind` is 1 in launches that find the components of cells, 0 in those that find the components of
  * the background.
  *
- * Components are found by union-find over nodes. A node is a run of pixels of the kind within a
- * word of the mask. The nodes of word i (words are numbered through all rows) are 16 i to
- * 16 i + 15: a run that begins at bit b is node 16 i + b / 2, which is unique, since two runs
- * cannot begin at adjacent bits. So nodes are in the raster order of their first pixels.
+ * Components are found by union-find over nodes. A node is a run of pixels of `kind` within a word
+ * of the mask. Words are numbered through all rows. A run that begins at bit b of word i is node 16
+ * i + b / 2. This number is unique, since two runs cannot begin at adjacent bits, and nodes are in
+ * the raster order of their first pixels.
  *
  * link[i] is the parent of node i, or i if node i is a root; it is undefined if there is no run.
  * The root of a component is its smallest node. Bit b (even) of word i of `roots` is set if node
@@ -24,6 +24,7 @@
  * grey value; PIXEL16, a vector of sixteen; SUM, a type that holds sums of a window or a filter;
  * KERNELS, the groups of kernels that are compiled (CC_KERNELS_PREPARE, ...).
  */
+/* KERNELS=60: CC_KERNELS_PREPARE, DISC, REGIONS and SPLIT; 20: PREPARE and REGIONS. */
 //! check: -DGROUP=64 -DPIXEL=uchar -DPIXEL16=uchar16 -DSUM=uint -DKERNELS=60
 //! check: -DGROUP=256 -DPIXEL=ushort -DPIXEL16=ushort16 -DSUM=ulong -DKERNELS=20
 #ifndef GROUP
@@ -49,7 +50,8 @@
 #include "opencl/kernels/cellcount_prepare.h"
 #endif
 
-/* For edt.h: pixels with distance 0 are background, and only the others get distances. */
+/* For edt.h (distance transform): pixels whose distance is 0 are background, and only the other
+ * pixels get distances. */
 #define EDT_SIDE(l, i) ((l)->d2[i] != 0 ? 1u : 0u)
 #define EDT_WANTED(inside) (inside)
 #include "opencl/kernels/edt.h"
@@ -120,7 +122,8 @@ __kernel GROUP_ATTRIBUTE void cc_mask(__global const PIXEL *pixels, __global ush
 
 /* --- components ------------------------------------------------------------------------------ */
 
-/* Returns the root of node i; if the links from node i end with a negative link, returns that. */
+/* Returns the root of node i. If the links from node i end with a negative link, returns this
+ * negative number. */
 static int root_of(__global const int *link, int i)
 {
     int parent = link[i];
@@ -132,8 +135,8 @@ static int root_of(__global const int *link, int i)
     return parent;
 }
 
-/* Returns the bits of word number `word` of row y: 1 for pixels of the kind, 0 for other pixels and
- * outside of the picture. */
+/* Returns the bits of word number `word` of row y: 1 for pixels of `kind`, 0 for other pixels and
+ * outside the picture. */
 static uint word_at(__global const uint *mask, int nx, int ny, int stride, int word, int y,
                     int kind)
 {
@@ -146,7 +149,7 @@ static uint word_at(__global const uint *mask, int nx, int ny, int stride, int w
     return n < 32 ? bits & ((1u << n) - 1) : bits;
 }
 
-/* The node that contains pixel (x, y), which must be of the kind. */
+/* Returns the node that contains pixel (x, y), which must be of `kind`. */
 static int node_of(__global const uint *mask, int nx, int ny, int stride, int x, int y, int kind)
 {
     const uint word = word_at(mask, nx, ny, stride, x >> 5, y, kind);
@@ -154,8 +157,8 @@ static int node_of(__global const uint *mask, int nx, int ny, int stride, int x,
     return ((y * stride + (x >> 5)) << NODES_LOG) + run_start(word, x & 31) / 2;
 }
 
-/* Returns a word whose bits 0, 1 and 2 state whether pixels x - 1, x and x + 1 of row y are of the
- * kind. */
+/* Returns a word whose bits 0, 1 and 2 are set if pixels x - 1, x and x + 1 of row y are of `kind`.
+ */
 static uint three_pixels(__global const uint *mask, int nx, int ny, int stride, int x, int y,
                          int kind)
 {
@@ -169,8 +172,10 @@ static uint three_pixels(__global const uint *mask, int nx, int ny, int stride, 
 
 /*
  * Finds the components within each tile: sets link[i] to the root of node i within the tile, and
- * the bits of `roots`. Global size: x: work-groups, each of TILES tiles; y: rows of tiles, from
- * first_tile on. A work-item processes one word of a tile.
+ * sets the bits of `roots`. Global size: x: work-groups, each of TILES tiles; y: rows of tiles,
+ * from first_tile on. A work-item joins the runs of one word of a tile: row ly of tile `tile`. It
+ * reads and writes another word, row `down` of tile `side`, so that adjacent work-items access
+ * adjacent words.
  *
  * A run is joined with a run of the row above once: at the first column that both runs contain, or,
  * with connectivity 8, where they only touch at a corner.
@@ -194,16 +199,17 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
     const uint starts = starts_of(here);
     uint is_root = 0;
 
-    for (uint rest = starts; rest != 0; rest &= rest - 1) {
+    for (uint rest = starts; rest != 0; rest &= rest - 1) { /* clears the lowest set bit */
         const int i = ly * CC_NODES + lowest_bit(rest) / 2;
 
         node[tile][i] = i;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
+    /* Pixels that can only be joined with a run above at a corner. */
     const uint corners = eight_connected ? here & ~above : 0;
 
-    /* First joins at the pixels in common and at corners with a run above to the left; then at
-     * corners with a run above to the right. */
+    /* First joins runs at columns that both contain, and at corners where the run above is to the
+     * left; then at corners where the run above is to the right. */
     for (int right = 0; right < 2; right++) {
         uint rest = right ? corners & ~(here >> 1) & above >> 1
                           : starts_of(here & above) | (corners & ~(here << 1) & above << 1);
@@ -243,8 +249,8 @@ __kernel GROUP_ATTRIBUTE void cc_tiles(__global const uint *mask, __global int *
     }
 }
 
-/* Joins the components of two nodes, and clears the bit in `roots` of the node that is no longer a
- * root. */
+/* Joins the components of nodes a and b. If they were different, clears the bit in `roots` of the
+ * node that is no longer a root. */
 static void join_components(volatile __global int *link, volatile __global uint *roots, int a,
                             int b)
 {
@@ -255,9 +261,9 @@ static void join_components(volatile __global int *link, volatile __global uint 
 }
 
 /* Joins components across the upper edges of the rows of tiles from first_tile (>= 1) on. Global
- * size: x: pixels; y: rows of tiles. A work-item joins the run that contains its pixel, in the
- * first row of the tiles, with the runs above it. But if both its run and the run above contain the
- * column to the left, the work-item of that column joins them. */
+ * size: x: pixels; y: rows of tiles. A work-item has a pixel of the first row of a row of tiles,
+ * and joins the run that contains the pixel with the runs above it. But if both runs also contain
+ * the column to the left, the work-item of that column joins them. */
 __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile __global int *link,
                                            volatile __global uint *roots, int nx, int ny,
                                            int stride, int first_tile, int kind,
@@ -270,6 +276,7 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile _
     const uint here = three_pixels(mask, nx, ny, stride, x, y, kind);
     const uint above = three_pixels(mask, nx, ny, stride, x, y - 1, kind),
                corners = above & ~here & 5;
+    /* Bits 0, 1 and 2: whether to join with the run above at x - 1, x and x + 1. */
     const uint joins = !(here & 2)       ? 0
                        : above & 2       ? 2 & ~((here & above) << 1)
                        : eight_connected ? corners
@@ -282,9 +289,10 @@ __kernel GROUP_ATTRIBUTE void cc_join_rows(__global const uint *mask, volatile _
 }
 
 /* Joins components across the edges between tiles that are side by side. Global size: x: the edges
- * of the rows [first_row, end_row), one row after another; a work-item processes one edge in one
- * row of pixels. It does nothing if the row above also has runs on both sides of the edge, as they
- * are joined there. Corners across upper edges of tiles are joined by cc_join_rows. */
+ * in rows [first_row, end_row), one row after another. A work-item processes one edge in one row of
+ * pixels. It does not join the runs on both sides of the edge if the row above also has runs on
+ * both sides, as all these runs are joined through that row. Corners at the upper edges of tiles
+ * are left to cc_join_rows. */
 __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
                                               volatile __global int *link,
                                               volatile __global uint *roots, int nx, int ny,
@@ -304,6 +312,8 @@ __kernel GROUP_ATTRIBUTE void cc_join_columns(__global const uint *mask,
     if (here == 3 && above != 3)
         join_components(link, roots, node_of(mask, nx, ny, stride, x, y, kind),
                         node_of(mask, nx, ny, stride, x - 1, y, kind));
+    /* Bit 0: the pixel to the left of the edge; bit 1: to the right. Here and above have one each.
+     */
     if (eight_connected && here + above == 3 && here != 0 && above != 0)
         join_components(link, roots, node_of(mask, nx, ny, stride, here == 2 ? x : x - 1, y, kind),
                         node_of(mask, nx, ny, stride, here == 2 ? x - 1 : x, y - 1, kind));
@@ -353,6 +363,8 @@ __kernel GROUP_ATTRIBUTE void cc_fill(__global const int *link, __global uint *m
     uint background = word_at(mask, nx, ny, stride, word, y, 0), filled = 0;
 
     while (background != 0) {
+        /* The lowest set bit, and the run of set bits that begins with it: adding the lowest bit
+         * clears the run. */
         const uint first = background & (0 - background), run = background & ~(background + first);
 
         if (root_of(link, (at << NODES_LOG) + lowest_bit(first) / 2) >= 0)
@@ -403,12 +415,14 @@ __kernel GROUP_ATTRIBUTE void cc_number(__global const uint *roots, __global uin
             my_roots += popcount(roots[base + k]);
     sums[0][local_id] = my_roots;
     barrier(CLK_LOCAL_MEM_FENCE);
+    /* Prefix sums over the work-group; each step reads one of the arrays and writes the other. */
     for (uint step = 1; step < GROUP; step *= 2) {
         sums[1 - from][local_id] =
             sums[from][local_id] + (local_id >= step ? sums[from][local_id - step] : 0);
         from = 1 - from;
         barrier(CLK_LOCAL_MEM_FENCE);
     }
+    /* The number of roots before this work-item's first word. */
     uint labels = before[chunk] + sums[from][local_id] - my_roots;
 
     for (uint k = 0; k < CC_WORDS_PER_ITEM && base + k < words; k++) {
@@ -428,7 +442,8 @@ __kernel GROUP_ATTRIBUTE void cc_paint(__global const uint *mask, __global const
                                        int end_row)
 {
     const int x = (int)get_global_id(0) * 2, y0 = (int)get_global_id(1) * CC_PAINT_ROWS + first_row;
-    uint pair[CC_PAINT_ROWS];
+    uint pair[CC_PAINT_ROWS]; /* the mask's bits of the two pixels */
+    /* node: the node to visit next, or -1 when the label is known */
     int node[CC_PAINT_ROWS], label[CC_PAINT_ROWS], unfinished = 1;
 
     if (x >= nx)
@@ -488,6 +503,7 @@ __kernel GROUP_ATTRIBUTE void cc_roots(__global const uint *mask, __global const
                   word = node >> NODES_LOG;
         const int b = 2 * (node & (CC_NODES - 1)), row = word / stride;
 
+        /* The run begins at bit b or, if it does not, at bit b + 1. */
         at = row * nx + (word - row * stride) * CC_TILE + b + !(starts_of(mask[word]) >> b & 1);
     }
     first[y * nx + x] = at;
@@ -523,16 +539,16 @@ static void add_to_table(volatile __global uint *table, uint label, uint area, u
     atomic_max(&row[CC_X1], x1);
 }
 
-/* The number of regions that a work-group of cc_measure can sum up at the same time in local
+/* The number of regions that a work-group of cc_measure can measure at the same time in local
  * memory. */
 #define SLOTS 64
 
 /* Adds the measurements of the regions in rows [first_row, end_row) to the table. Global size: x:
  * pixels; y: groups of CC_TILE rows. A work-item goes down its column of CC_TILE rows, and adds
- * each run of pixels with the same label. A work-group sums up its GROUP x CC_TILE pixels in local
- * memory, where a region uses element label % SLOTS; the sums of coordinates are relative to the
- * work-group's first pixel, so that they fit 32 bits. If another region uses the element, a run is
- * added to the table directly. */
+ * each run of pixels with the same label. A work-group first adds up its GROUP x CC_TILE pixels in
+ * local memory, where a region uses element label % SLOTS. There, coordinates are relative to the
+ * work-group's first pixel, so that their sums fit 32 bits. A run whose element is already used by
+ * another region is added to the table directly. */
 __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global const PIXEL *pixels,
                                          volatile __global uint *table, int nx, int first_row,
                                          int end_row)
@@ -558,6 +574,7 @@ __kernel GROUP_ATTRIBUTE void cc_measure(__global const int *labels, __global co
         while (++y < end && (uint)labels[y * nx + x] == label);
         if (label == 0)
             continue;
+        /* n: pixels of the run; sum: the sum of their y - y0, which go from `from` to y - 1 */
         const uint n = (uint)(y - from), sum = (uint)(from - y0 + y - 1 - y0) * n / 2,
                    p = label % SLOTS;
         const uint before = atomic_cmpxchg(&owner[p], 0, label);
@@ -603,8 +620,8 @@ __kernel GROUP_ATTRIBUTE void cc_relabel(__global const int *new_label, __global
 
 #if KERNELS & CC_KERNELS_SPLIT
 /* Sets d2 to the squared distance of each pixel to the nearest background pixel in the same row, or
- * to EDT_FAR if the row has none. A work-group processes a row, from first_row on. bits: room for a
- * row of the mask. */
+ * to EDT_FAR if the row has no background. A work-group processes a row, from first_row on. bits:
+ * local memory for a row of the mask. */
 __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __global uint *d2,
                                                uint nx, uint stride, uint first_row,
                                                __local uint *bits)
@@ -629,8 +646,8 @@ __kernel GROUP_ATTRIBUTE void cc_distance_rows(__global const uint *mask, __glob
 
 /* Sets d2 to the squared distance of each pixel to the nearest background pixel of the picture.
  * rows: the squared distances within rows (cc_distance_rows). Global size: x: columns [first, end);
- * y: stretches of CC_COLUMN_PIXELS pixels of a column. A work-item processes the runs that begin in
- * a stretch. parabolas: work space (edt_line), a word for each pixel. */
+ * y: stretches of CC_COLUMN_PIXELS pixels of a column. A work-item processes the runs of cell
+ * pixels that begin in its stretch. parabolas: work space (edt_line), a word for each pixel. */
 __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict rows,
                                                   __global uint *restrict parabolas,
                                                   __global uint *restrict d2, uint first, uint end,
@@ -655,8 +672,8 @@ __kernel GROUP_ATTRIBUTE void cc_distance_columns(__global const uint *restrict 
         d2[y * nx + x] = edt_walk_at(&l, &walk, y, EDT_SIDE(&l, y * nx + x));
 }
 
-/* Sets up[i], for pixels [first, end), to the one of pixel i and its neighbours that has the
- * largest squared distance (the first in raster order if several have it), or to WS_NO_HILL on the
+/* Sets up[i], for pixels [first, end), to the pixel with the largest squared distance among pixel i
+ * and its neighbours (the first in raster order if there are several), or to WS_NO_HILL if i is
  * background. A work-item processes a pixel. */
 __kernel GROUP_ATTRIBUTE void cc_ascend(__global const uint *d2, __global int *up, uint first,
                                         uint end, int nx, int ny, int neighbours)

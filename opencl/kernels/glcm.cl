@@ -3,8 +3,12 @@
  * buffers in app/analysis/glcm/layout.h, the launches in opencl/glcm_cl.c.
  *
  * In glcm_slide a work-item slides a window along a row, with histograms of its own, and stores the
- * sums of every window. glcm_statistics computes features from the sums, and from the features
- * statistics and maps. glcm_count makes the one matrix of a whole ROI.
+ * sums of every window. glcm_statistics computes features from these sums, and statistics and maps
+ * from the features. glcm_count makes a single matrix of the whole ROI (region of interest).
+ *
+ * A chunk (glcm_work) is a tile of windows with one offset between the pixels of a pair and one
+ * number of grey levels. A move (glcm_move) is one row of pixel pairs of a window: it says which
+ * pair leaves the window, and which enters it, when the window moves by one pixel.
  *
  * Macros that may be defined:
  * GLCM_COUNT: only glcm_count is compiled.
@@ -25,7 +29,7 @@
 //! check: -DGLCM_MORE_TOO -DGLCM_GLOBAL_BINS -DGLCM_NARROW -DGLCM_MAPS_TOO
 
 /* The address space of the histograms. Bin i of work-item k of a work-group (of `items` work-items)
- * is at i * items + k, so that adjacent work-items use different banks. */
+ * is at i * items + k, so that adjacent work-items use different banks of local memory. */
 #ifdef GLCM_GLOBAL_BINS
 #define GLCM_BINS __global
 #else
@@ -39,11 +43,11 @@
 
 #ifndef GLCM_COUNT
 /* BIN_STRIDE: the distance from a bin of a work-item to the work-item's next bin.
- * WINDOW_INDEX: the position of window (x, y) among a chunk's windows. Windows whose sums are
- * stored at the same time (on a CPU: one after another) are adjacent.
- * AHEAD: the number of moves whose pixels are read in advance. Reading a pixel takes as long as
- * counting twenty pairs, and histograms take so much local memory that too few work-items run at
- * once to hide this time. */
+ * WINDOW_INDEX: the position, among a chunk's windows, at which the sums of window (x, y) are
+ * stored. Windows whose sums are stored at the same time (on a CPU: one after another) are
+ * adjacent. AHEAD: the number of moves whose pixels are read in advance. Reading a pixel takes as
+ * long as counting twenty pairs. Histograms take so much local memory that too few work-items run
+ * at once to hide this time. */
 #ifdef GLCM_SINGLE
 #define BIN_STRIDE(items) 1
 #define WINDOW_INDEX(u, x, y) ((long)(y) * (u)->columns + (x))
@@ -58,13 +62,14 @@
 #endif
 
 /*
- * The histograms of a window, for pairs of the levels a and b. bins: counts, of 16 bits each, by
- * grey level (the marginal, from bin 0 on), by |a-b| (from bin `levels` on) and by a+b (from bin 2
- * * levels on). cells: counts of pairs a <= b, the cells of the triangular matrix. Cells take most
- * of the local memory, which limits the number of work-items that run at once. With GLCM_NARROW,
- * for windows of fewer than 1024 pairs, cells have 8 bits: the count modulo 256. `full` then
- * contains the index of a cell once for each 256 in its count (twice for a count of 700); as there
- * are fewer than 1024 pairs, three elements are enough for all cells. Unused elements are NOWHERE.
+ * The histograms of a window's pairs of levels (a, b). bins: three histograms with counts of 16
+ * bits: of the levels a and b (the marginal, from bin 0 on), of |a-b| (from bin `levels` on) and of
+ * a+b (from bin 2 * levels on). cells: the number of pairs for each a <= b, in the order of a
+ * triangular matrix. Cells take most of the local memory, which limits the number of work-items
+ * that run at once. With GLCM_NARROW, for windows of fewer than 1024 pairs, a cell has 8 bits and
+ * holds its count modulo 256. `full` then contains the index of a cell once for each whole 256 of
+ * its count (twice for a count of 700). As there are fewer than 1024 pairs, three elements are
+ * enough for all cells together. Unused elements are NOWHERE. items: work-items of the work-group.
  */
 #ifdef GLCM_NARROW
 typedef uchar cell_count;
@@ -114,36 +119,37 @@ static inline void set_count(histograms *h, uint cell, uint count, const int sig
 #endif
 }
 
-/* Tables. fine, other: the steps f(k + 1) - f(k), indexed by k, with f(k) = k log2(k); the sum of f
- * over the bins changes by this step when a bin's count increases from k to k + 1. `fine` is for
- * the marginal and the cells, in units of 2^-60, modulo 16; `other` is for a+b and |a-b|, in units
- * of 2^-fbits. idm: the amount that a pair adds to the sum of the inverse difference moment,
- * indexed by |a-b|. */
+/* Tables. fine, other: the steps f(k + 1) - f(k), indexed by k, with f(k) = k log2(k), from which
+ * entropies are computed. When the count of a bin increases from k to k + 1, the sum of f over the
+ * bins changes by this step. `fine` is for the marginal and the cells, in units of 2^-60, modulo
+ * 16; `other` is for a+b and |a-b|, in units of 2^-fbits. idm: the amount that a pair adds to the
+ * sum of the inverse difference moment, indexed by |a-b|. */
 typedef struct slide_steps {
     __global const ulong *fine, *other, *idm;
 } slide_steps;
 
 /*
- * The sums of a window, which are those of glcm_sums in a form that needs fewer reads. f is the
- * function of slide_steps. cell: the sum of f over the cells' counts k. sums_of makes of it the sum
- * over the entries of the symmetric matrix, where a count k off the diagonal is two entries k, and
- * a count k on the diagonal is one entry 2k, with f(2k) = 2 f(k) + 2k. So the sum over the entries
- * is 2 * cell, plus 2 for each pair on the diagonal; the bin of |a-b| = 0 counts these pairs.
- * cell12 and marginal12 sum up the steps rounded down to 2^-12; they are within 2^15 of the exact
- * sums, which is near enough for glcm_join_sums. marginal, fs, fd: the sums of f over the
- * histograms of grey levels, a+b and |a-b|; idm: the sum of slide_steps.idm; e2: half the sum of
- * the squared entries; s1, ss, d1, d2: the sums of a+b, (a+b)^2, |a-b|, (a-b)^2; n: the number of
- * pairs.
+ * The sums of a window: the sums of glcm_sums, in a form that needs fewer reads. f is the function
+ * of slide_steps.
+ * cell: the sum of f over the counts of the cells. From it sums_of computes the sum of f over the
+ * entries of the symmetric matrix. There, a cell with count k gives two entries k or, on the
+ * diagonal, one entry 2k; and f(2k) = 2 f(k) + 2k. So the sum over the entries is 2 * cell, plus 2
+ * for each pair on the diagonal. The bin of |a-b| = 0 counts these pairs.
+ * marginal, fs, fd: the sums of f over the histograms of levels, of a+b and of |a-b|.
+ * cell12, marginal12: the same as cell and marginal, but with steps rounded down to multiples of
+ * 2^-12. They are within 2^15 of the exact sums, which is near enough for glcm_join_sums.
+ * idm: the sum of slide_steps.idm; e2: half the sum of the squared entries; s1, ss, d1, d2: the
+ * sums of a+b, (a+b)^2, |a-b|, (a-b)^2; n: the number of pairs.
  */
 typedef struct slide_sums {
     ulong cell, marginal, fs, fd, idm;
     uint cell12, marginal12, e2, s1, ss, d1, d2, n;
 } slide_sums;
 
-/* Returns a step of f, from count k to k + 1, in units of 2^-12, rounded down. step: the element of
+/* Returns the step of f from count k to k + 1, in units of 2^-12, rounded down. step: element k of
  * slide_steps.fine. From counts of about 24,000 on, which only the marginal of a large window has,
- * steps are 16 or more, and `fine` (modulo 16) has 16 less. This is recognised by a value below 1,
- * since except for k = 0 no other step is below 1. */
+ * steps are 16 or more, and `fine`, being modulo 16, contains 16 less. Such a step is recognised by
+ * a value below 1, since the only true step below 1 is that of k = 0. */
 static inline uint coarse(ulong step, uint k)
 {
     uint coarse_step = (uint)(step >> (GLCM_F_BITS - GLCM_COARSE_BITS));
@@ -159,7 +165,8 @@ static inline uint coarse(ulong step, uint k)
 static inline void count_pair(histograms *h, uint p, uint q, const slide_steps *t, slide_sums *s,
                               const int sign)
 {
-#define STEP(of, by) of = sign > 0 ? (of) + (by) : (of) - (by)
+/* Adds `change` to `total`, or subtracts it if the pair is removed. */
+#define STEP(total, change) total = sign > 0 ? (total) + (change) : (total) - (change)
     const uint a = TC_MIN(p, q), b = TC_MAX(p, q), cell = b * (b + 1) / 2 + a, lower = sign < 0,
                sum = a + b, gap = b - a;
     /* For each bin that changes, the smaller of its counts before and after: kc of the cell, ks of
@@ -171,6 +178,7 @@ static inline void count_pair(histograms *h, uint p, uint q, const slide_steps *
 
     STEP(s->cell, of_cell);
     STEP(s->cell12, coarse(of_cell, kc));
+    /* (k + 1)^2 - k^2; twice that on the diagonal, as half of (2k + 2)^2 - (2k)^2 */
     STEP(s->e2, (2 * kc + 1) << (a == b));
     STEP(s->marginal, of_a + of_b);
     STEP(s->marginal12, coarse(of_a, ka) + coarse(of_b, kb));
@@ -234,7 +242,8 @@ static inline void store_sums(__global ulong *words, long windows, const glcm_su
 }
 
 #ifdef GLCM_MORE_TOO
-/* The largest entry of the symmetric matrix: a cell's count, on the diagonal twice that. */
+/* Returns the largest entry of the symmetric matrix: a cell's count or, on the diagonal, twice its
+ * count. */
 static uint largest_entry(const histograms *h)
 {
     uint most = 0, cell = 0;
@@ -246,7 +255,8 @@ static uint largest_entry(const histograms *h)
 }
 
 /* Computes and stores the window's features beyond Haralick's 13, as cooc_features and
- * glcm_more_features do; nothing if it has no pair. */
+ * glcm_more_features do. Does nothing if the window has no pairs. wanted: the set of features, a
+ * bit for each. */
 static void store_more(__global ulong *words, long windows, const histograms *h, const glcm_sums *s,
                        uint wanted)
 {
@@ -284,10 +294,11 @@ static void store_more(__global ulong *words, long windows, const histograms *h,
 }
 #endif
 
-/* Reads the pixels of AHEAD moves (glcm_move) from move i on: for each move the pair that leaves
- * the window and the pair that enters it. Beyond the last of the n moves, the last one is read
- * again. moves: for each move two offsets from p (leave, enter) of the pairs' first pixels.
- * partner: the offset from the first to the second pixel of a pair. */
+/* Reads the pixels of AHEAD moves (glcm_move) from move i on: for each move, the two pixels of the
+ * pair that leaves the window and the two of the pair that enters it. Beyond the last of the n
+ * moves, the pixels of the last move are read again. p: the pixel at the window's centre. moves:
+ * for each move the offsets (leave, enter) from p to the first pixels of the two pairs. partner:
+ * the offset from the first to the second pixel of a pair. */
 static inline void fetch(__global const ushort *p, const __local int *moves, int n, int partner,
                          int i, uint pixels[4 * AHEAD])
 {
@@ -305,9 +316,10 @@ static inline void fetch(__global const ushort *p, const __local int *moves, int
  * Slides windows along rows and stores their sums. A work-item slides one window along one segment
  * of a row. Global size: x: rows of windows, rounded up to the work-group's size; y: segments of a
  * row; z: the chunks listed in `chunks` from first_chunk on. bins: the size of a work-item's
- * histograms in units of 16 bits. all_bins: room for the histograms of one work-group (local
- * memory), or of all work-groups (global memory). wanted: the set of features, or 0 if all are of
- * Haralick's 13.
+ * histograms in units of 16 bits. all_bins: memory for the histograms of one work-group (local
+ * memory), or of all work-groups (global memory). wanted: the set of features, a bit for each; 0 if
+ * none is beyond Haralick's 13. For a window outside the ROI, word 2 of the sums, which contains
+ * the number of pairs, is set to 0; the other words are not written.
  */
 __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chunks,
                          uint first_chunk, __global const ushort *planes,
@@ -463,9 +475,9 @@ __kernel void glcm_slide(__global const glcm_work *all, __global const uint *chu
 #ifndef GLCM_SLIDE_ALONE
 /* --- bands ----------------------------------------------------------------------------------- */
 
-/* The sums of features over bands of rows (glcm_bands) have 64 bits: two words, the low half first.
- * The value that the atomic addition to the low half returns shows whether there is a carry, in
- * whatever order work-items add. */
+/* The features are added up over bands of rows (glcm_bands). A sum has 64 bits, in two words, the
+ * low half first. Whether an addition to the low half has a carry follows from the old value that
+ * the atomic addition returns, in whatever order work-items add. */
 
 /* The row and column of window number w of a chunk. (If both / and % are used, clang generates an
  * instruction that Oclgrind does not support.) */
@@ -493,7 +505,7 @@ static inline void add_to_band(__global const glcm_work *u, long window, ulong s
     atomic_add(&bands[2 * band + 1], (uint)(sum >> 32) + (old + low < old ? 1 : 0));
 }
 
-/* Adds the bands of a work-group to those of its chunk. */
+/* Adds the sums of a work-group's bands to the sums of its chunk's bands. */
 static inline void merge_bands(const __local uint *bands, volatile __global uint *chunk_bands)
 {
     for (uint i = (uint)get_local_id(0); i < GLCM_BANDS; i += GLCM_GROUP)
@@ -517,7 +529,7 @@ static inline long pixel_of(__global const glcm_work *u, long window, int map_wi
 }
 #endif
 
-/* Reads a window's sums, as store_sums has stored them, without its number of pairs. */
+/* Reads a window's sums, which store_sums has stored, except for the number of pairs. */
 static inline void load_sums(__global const ulong *words, long windows, glcm_sums *s)
 {
     s->sum = words[0];
@@ -530,8 +542,9 @@ static inline void load_sums(__global const ulong *words, long windows, glcm_sum
 
 /* Computes the features of each window, and the features' statistics, bands and maps. Global size:
  * x: a work-group of GLCM_GROUP for every GLCM_GROUP_WINDOWS windows of the largest chunk; y:
- * chunks. The work-items compute the features of a block of GLCM_GROUP windows into local memory,
- * then each adds one feature of a part of the block to its statistics.
+ * chunks. The work-items compute the features of a block of GLCM_GROUP windows, one window each,
+ * into local memory. Then each work-item adds one feature (my_feature) of every PARTS-th window of
+ * the block (from my_part on) to its statistics.
  * partials: [GLCM_FEATURES] for each work-group. counts: for each work-group its number of windows
  * with pairs. all_bands: for each chunk the bands of the features in `wanted`; zeroed before. maps:
  * planes of map_plane pixels, with rows of map_width. */
@@ -553,6 +566,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
               first = group_of_chunk * GLCM_GROUP_WINDOWS;
     const int last = TC_MIN(first + GLCM_GROUP_WINDOWS, windows);
     const uint local_id = (uint)get_local_id(0);
+    /* local_id / GLCM_FEATURES, for local_id < 5 * GLCM_FEATURES */
     const uint my_part = (local_id >= GLCM_FEATURES) + (local_id >= 2 * GLCM_FEATURES) +
                          (local_id >= 3 * GLCM_FEATURES) + (local_id >= 4 * GLCM_FEATURES);
     const uint my_feature = local_id - my_part * GLCM_FEATURES;
@@ -603,7 +617,7 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_stati
     }
     if (my_part < PARTS)
         part[my_part * GLCM_FEATURES + my_feature] = my_moments;
-    /* Each window is counted once for each feature: only those of feature 0 are added up. */
+    /* Each window was counted once for each feature. Only the counts of feature 0 are added up. */
     block[local_id] = my_part < PARTS && my_feature == 0 ? counted : 0;
     barrier(CLK_LOCAL_MEM_FENCE);
     merge_bands(bands, all_bands + 2 * GLCM_BANDS * get_global_id(1));
@@ -686,10 +700,10 @@ __kernel __attribute__((reqd_work_group_size(GLCM_GROUP, 1, 1))) void glcm_more_
 #ifdef GLCM_COUNT
 /* --- one matrix of the whole ROI ------------------------------------------------------------- */
 
-/* Counts pairs of pixels: a work-item has a pixel, and counts the pair whose first pixel this is,
- * if both pixels are in the ROI. Global size: x: rows; y: columns; z: chunks. counts: for each
- * chunk a matrix of matrix_size entries, zeroed before; entry (a, b) with a <= b counts unordered
- * pairs. */
+/* Counts pairs of pixels. A work-item counts the pair whose first pixel is its own, if both pixels
+ * are in the ROI. Global size: x: rows; y: columns; z: chunks. counts: for each chunk a matrix of
+ * matrix_size entries, which the caller has set to 0; entry (a, b) with a <= b counts the pairs
+ * with levels a and b in either order. */
 __kernel void glcm_count(__global const glcm_work *all, __global const ushort *planes,
                          __global const uchar *roi_planes, volatile __global uint *counts,
                          uint matrix_size)

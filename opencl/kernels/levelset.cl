@@ -1,16 +1,18 @@
 /*
- * The OpenCL kernels of levelset; app/analysis/levelset/levelset.h has the method. Fields are
- * [nz][ny][nx].
+ * The OpenCL kernels of levelset; app/analysis/levelset/levelset.h describes the method. Fields are
+ * arrays [nz][ny][nx]. phi is the level-set function, negative inside the segmented region; U is
+ * its rate of change. With a narrow band only the blocks of voxels near the contour are computed.
  *
- * Macros: TILE_X, TILE_Y, TILE_Z, the size in voxels of a tile, which a work-group computes at a
- * time in a step; with a narrow band a tile is a block of the band. TILE_X * TILE_Y, the number of
- * work-items of a work-group, must be at least BORDER and (TILE_X + TILE_Y) * TILE_Z: each
- * work-item processes a column of the tile, and at most one column of the border and one of the
- * tile's first faces.
+ * Macros: TILE_X, TILE_Y, TILE_Z, the size in voxels of a tile, the box that a work-group computes
+ * at a time; with a narrow band a tile is a block of the band. A work-group has TILE_X * TILE_Y
+ * work-items. This number must be at least BORDER and (TILE_X + TILE_Y) * TILE_Z, as each work-item
+ * processes a column of the tile, and at most one column of the border and one of the faces before
+ * the tile's first voxels.
  *
  * The host reads nothing between the iterations of a batch. The control words `ctl` (layout.h) hold
- * the largest |U| and the results that the host reads after the batch. Kernels that run after the
- * evolution has ended leave phi unchanged. `done` is the number of iterations before the launch.
+ * the largest |U| and the results that the host reads after the batch. The evolution ends when no
+ * voxel has changed its side (the sign of phi) for `stop_after` iterations; 0 means never. Kernels
+ * that run after that leave phi unchanged. `done` is the number of iterations before the launch.
  */
 //! check: -DTILE_X=8 -DTILE_Y=8 -DTILE_Z=1
 #pragma OPENCL FP_CONTRACT OFF
@@ -26,6 +28,7 @@
 #define EDT_WANTED(inside) 1
 #include "opencl/kernels/edt.h"
 
+/* For real.h, whose functions are written for scalars and for vectors: here for floats. */
 #define LS_REAL float
 #define LS_NAME(name) name
 #define LS_INLINE static inline
@@ -43,9 +46,10 @@
 #define SIZES const tc_u32 nx, const tc_u32 ny, const tc_u32 nz
 #define BLOCKS const tc_u32 bx, const tc_u32 by, const tc_u32 bz
 
-/* Whether the evolution had ended after `done` iterations. Every work-item of a group must call
- * this function. word: a word of local memory. first: set for exactly one work-item. If another
- * group records a change at the same time, the result is still the same. */
+/* Whether the evolution had ended after `done` iterations. Every work-item of a work-group must
+ * call this function. word: a word of local memory. first: set for exactly one work-item. The
+ * result is the same if another work-group records a change of the current iteration at the same
+ * time. */
 static inline tc_u32 has_ended(volatile __global tc_u32 *ctl, __local tc_u32 *word, tc_u32 first,
                                tc_u32 done, tc_u32 stop_after)
 {
@@ -88,8 +92,8 @@ static inline void record_motion(volatile __global tc_u32 *ctl, volatile __local
     }
 }
 
-/* Returns the time step of the iteration: dt; or, if cfl is set, that of ls_cfl_step with dt as its
- * bound. */
+/* Returns the time step of the iteration: dt or, if cfl is set, the step that ls_cfl_step computes
+ * from the largest |U|, at most dt. Iterations use the two words LS_CTL_MOST in turn. */
 static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, tc_u32 done)
 {
     return cfl ? ls_cfl_step(as_float(ctl[LS_CTL_MOST + ((done + 1) & 1)]), dt) : dt;
@@ -98,9 +102,10 @@ static inline float time_step(__global const tc_u32 *ctl, tc_u32 cfl, float dt, 
 /* --- the step ----------------------------------------------------------------------
  *
  * A work-group computes a tile of TILE_X * TILE_Y * TILE_Z voxels at a time. Each work-item
- * computes a column of the tile along z. Local memory holds phi of the tile with a border of one
- * voxel, and the values of the faces between voxels along x and y; a work-item computes the faces
- * along z while it processes its column. */
+ * computes a column of the tile along z. A face lies between two adjacent voxels, and has a value
+ * (ls_face) from which the curvature is computed. Local memory holds phi of the tile with a border
+ * of one voxel, and the values of the faces between voxels along x and along y. A work-item
+ * computes the faces along z while it processes its column. */
 
 /* The numbers of floats of a row and of a plane of phi in local memory, with the border. */
 #define ROW (TILE_X + 2)
@@ -127,8 +132,8 @@ static inline tile_origin tile_at(tc_u32 i, tc_u32 across, tc_u32 down)
     return p;
 }
 
-/* Returns the index, in plane 0 of phi, of the column at (x, y) of the tile at c; if this column is
- * outside the picture, that of the nearest column inside. */
+/* Returns the index, in plane 0 of phi, of the column at (x, y) of the tile at c. If this column is
+ * outside the picture, returns the index of the nearest column inside. */
 static inline tc_u64 column_at(tile_origin c, tc_i32 x, tc_i32 y, tc_u32 nx, tc_u32 ny)
 {
     return (tc_u64)TC_CLAMP(c.y + y, 0, (tc_i32)ny - 1) * nx +
@@ -140,6 +145,7 @@ static inline tc_u64 column_at(tile_origin c, tc_i32 x, tc_i32 y, tc_u32 nx, tc_
 static inline void load_tile(__global const float *phi, __local float *tile_phi, tile_origin c,
                              tc_i32 lx, tc_i32 ly, SIZES)
 {
+    /* Work-items with k < 0 copy the border's first and last row, the others its two columns. */
     const tc_i32 local_id = ly * TILE_X + lx, k = local_id - 2 * (TILE_X + 2);
     const tc_i32 bx = k < 0 ? local_id % (TILE_X + 2) - 1 : k % 2 == 0 ? -1 : TILE_X;
     const tc_i32 by = k < 0 ? local_id / (TILE_X + 2) * (TILE_Y + 1) - 1 : k / 2;
@@ -216,6 +222,8 @@ static inline float z_face(__local const float *tile_phi, tile_origin c, tc_i32 
 static inline void compute_faces(__local const float *tile_phi, __local float *fx,
                                  __local float *fy, tile_origin c, tc_i32 lx, tc_i32 ly, SIZES)
 {
+    /* The work-items before k = 0, those with ly < TILE_Z, compute the first faces along y, the
+     * following ones the first faces along x. */
     const tc_i32 k = ly * TILE_X + lx - TILE_X * TILE_Z;
 
     for (tc_i32 z = 0; z < TILE_Z; z++) {
@@ -228,12 +236,13 @@ static inline void compute_faces(__local const float *tile_phi, __local float *f
         fx[k * (TILE_X + 1)] = x_face(tile_phi, c, -1, k % TILE_Y, k / TILE_Y, ny, nz);
 }
 
-/* Computes U = F |grad phi| of one iteration; a work-item computes a column of a tile. With `move`
- * the kernel writes the next phi, phi + dt U, to `out`; otherwise it writes U to `out` and the
- * largest |U| to ctl. If list_word is LS_NOT_LISTED, work-group g computes tile first + g.
- * Otherwise list_word is the index of the word of ctl that holds the length of `list`, and the
- * tiles in entries [first, end) of the list are divided among the work-groups. across, down: the
- * number of tiles along x and y. */
+/* Computes U = F |grad phi| of one iteration, where F is the speed of the contour; a work-item
+ * computes a column of a tile. With `move` the kernel writes the next phi, phi + dt U, to `out`;
+ * otherwise it writes U to `out` and the largest |U| to ctl. data: the data term of the speed;
+ * stop, if has_stop: a factor of the speed. If list_word is LS_NOT_LISTED, work-group g computes
+ * tile first + g. Otherwise list_word is the index of the word of ctl that holds the length of
+ * `list`, and the tiles in entries [first, end) of the list are divided among the work-groups.
+ * across, down: the number of tiles along x and y. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_step(
     __global const float *phi, __global const float *data, __global const float *stop,
     __global float *out, volatile __global tc_u32 *ctl, __global const tc_u32 *list, SIZES,
@@ -286,7 +295,7 @@ __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_
                     my_flags |= motion_flags(p, next);
                     out[i] = next;
                 } else {
-                    most = TC_MAX(most, as_uint(u) & 0x7fffffffu);
+                    most = TC_MAX(most, as_uint(u) & 0x7fffffffu); /* |u|; its bits sort like it */
                     out[i] = u;
                 }
             }
@@ -330,21 +339,22 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_app
         }
     }
     record_motion(ctl, &flags, my_flags, local_id == 0, done + 1);
-    /* Clears the largest |U| for the next iteration. */
+    /* Clears the word in which the next iteration records its largest |U|. */
     if (first == 0 && get_global_id(0) == 0)
         ctl[LS_CTL_MOST + (done & 1)] = 0;
 }
 
 /* --- narrow band ----------------------------------------------------------------------
  *
- * The blocks of the band are the tiles of a step. `list` has the numbers of the active blocks. Two
- * words of ctl have its length in turn: word list_word that of the current list, word next_word
- * that of the next list. */
+ * The blocks of the band are the tiles of a step. `list` contains the numbers of the active blocks.
+ * Its length is in a word of ctl. Two words are used in turn: word list_word holds the length of
+ * the current list, word next_word the length of the next list. */
 
-/* Adds dt U to phi in the blocks in entries [first, end) of the list. With all_blocks phi is not
- * changed, and the blocks are those numbered [first, end). With renew_bits the kernel also writes
- * each block's bits (LS_NEAR_...) to near[block]. Sets word next_word of ctl to 0. The blocks are
- * divided among the work-groups; a work-item processes a column of a block. */
+/* Adds dt U to phi in the blocks in entries [first, end) of the list. With all_blocks the kernel
+ * processes blocks number [first, end) instead, and does not change phi. With renew_bits it also
+ * writes each block's bits (LS_NEAR_...), which tell where the block has voxels near the contour,
+ * to near[block]. Sets word next_word of ctl to 0. The blocks are divided among the work-groups; a
+ * work-item processes a column of a block. */
 __kernel __attribute__((reqd_work_group_size(TILE_X, TILE_Y, 1))) void levelset_band_apply(
     __global float *phi, __global const float *u, volatile __global tc_u32 *ctl,
     __global const tc_u32 *list, __global tc_u8 *near, SIZES, BLOCKS, const tc_u32 first,
@@ -440,9 +450,9 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_lis
 
 /* --- re-initialisation -------------------------------------------------------------------
  *
- * These kernels compute the squared distance of each voxel to the nearest voxel of the other side
- * (edt_core.h): a pass along x with a work-group for each row, then passes along y and z with a
- * work-item for each line.
+ * These kernels compute the squared distance of each voxel to the nearest voxel on the other side
+ * of the contour (edt_core.h): a pass along x with a work-group for each row, then passes along y
+ * and z with a work-item for each line of voxels. phi becomes the signed distance.
  */
 
 /* Clears the record of the sides that occur. Runs before the passes, as one work-item. */
@@ -482,7 +492,7 @@ __kernel __attribute__((reqd_work_group_size(LS_GROUP, 1, 1))) void levelset_edt
     if (local_id == 0)
         atomic_or(&ctl[LS_CTL_SEEN], row_sides);
     for (tc_u32 x = local_id; x < nx; x += LS_GROUP)
-        d[row + x] = row_sides == 3u ? edt_along_x(bits, x, nx) : EDT_FAR;
+        d[row + x] = row_sides == 3u /* both sides */ ? edt_along_x(bits, x, nx) : EDT_FAR;
 }
 
 /* The pass along y (axis 1) or z (axis 2); a work-item processes a line along this axis. Global

@@ -6,7 +6,8 @@
  * its height is that of the lower one. Two maxima are joined if the lower one rises only little
  * above the saddle between them. A hill is a set of joined maxima; each hill is a cell.
  *
- *   height[i]  VOL_TOP less the blurred grey value
+ * `height`, `up` and `top` are planes with an element for each voxel:
+ *   height[i]  VOL_TOP minus the blurred grey value
  *   up[i]      the voxel that voxel i leads to, numbered through the whole stack, or a negative
  *              value of app/analysis/common/watershed_core.h. If voxel i is a maximum,
  *              ws_end_plateaus sets up[i] to ~n, where n is the maximum's number, and ws_set_hills
@@ -16,9 +17,9 @@
  *              joins the voxels of each plateau that is a maximum. Finally ws_tops sets top[i] to
  *              the maximum that voxel i leads to.
  *
- * The order of entries in lists varies, but the results do not depend on it. If a launch changes
- * slots, counts, links of the union-find, or the `up` of voxels of plateaus, it accesses these by
- * atomic functions only.
+ * The order of entries in lists varies, but the results do not depend on it. A launch that changes
+ * slots of the hash table, counts, links of the union-find, or the `up` of voxels of plateaus
+ * accesses these by atomic functions only.
  *
  * Macros: GROUP, the size of a work-group; PIXEL, the type of a grey value; SUM, a type that holds
  * weighted sums of grey values.
@@ -135,9 +136,11 @@ __kernel GROUP_ATTRIBUTE void ws_uphill(__global const uint *height, __global in
                 }                                                                              \
     } while (0)
 
-/* Lists in list[0..*count) the voxels with unknown `up` that have a neighbour of the same height
- * whose `up` is known. Sets the `up` of each listed voxel to a preliminary value ("pending", see
- * WS_PENDING) for the first such neighbour in raster order. A work-item examines a voxel. */
+/* Lists, in list[0..*count), the voxels with unknown `up` that have a neighbour of the same height
+ * with known `up`. Sets the `up` of each listed voxel to a preliminary value ("pending", see
+ * WS_PENDING) that stands for the first such neighbour in raster order. A work-item examines a
+ * voxel.
+ */
 __kernel GROUP_ATTRIBUTE void ws_plateau_edges(__global const uint *height,
                                                volatile __global int *up, __global int *list,
                                                volatile __global int *count, int nx, int ny, int nz,
@@ -167,9 +170,9 @@ __kernel GROUP_ATTRIBUTE void ws_settle(__global int *up, __global const int *li
         up[list[ITEM]] = WS_PENDING(up[list[ITEM]]); /* WS_PENDING is its own inverse */
 }
 
-/* Goes one step further into the plateaus from the listed voxels [first, end): makes the `up` of
- * each neighbour of the same height pending if it is unknown or already pending, and appends the
- * neighbour to the list if it was unknown. A work-item processes an entry of the list. */
+/* Goes one step further into the plateaus from the listed voxels [first, end). If a neighbour of
+ * the same height has an unknown or pending `up`, makes it pending; if it was unknown, also appends
+ * the neighbour to the list. A work-item processes an entry of the list. */
 __kernel GROUP_ATTRIBUTE void ws_grow_inwards(__global const uint *height,
                                               volatile __global int *up, __global int *list,
                                               volatile __global int *count, int nx, int ny, int nz,
@@ -188,8 +191,8 @@ __kernel GROUP_ATTRIBUTE void ws_grow_inwards(__global const uint *height,
     });
 }
 
-/* Initialises the union-find of the plateaus that are maxima, which are those voxels whose `up` is
- * still unknown: tree[i] becomes i for them, -1 for all others. */
+/* Initialises the union-find of the plateaus that are maxima: tree[i] becomes i for their voxels,
+ * whose `up` is still unknown, and -1 for all others. A work-item processes a voxel. */
 __kernel GROUP_ATTRIBUTE void ws_plateaus(__global const int *up, __global int *tree, uint first,
                                           uint end)
 {
@@ -214,9 +217,9 @@ __kernel GROUP_ATTRIBUTE void ws_join_plateaus(__global const uint *height,
     });
 }
 
-/* Makes the voxels of a plateau that is a maximum lead to the plateau's root in the union-find, the
- * voxel that represents the maximum. Numbers the maxima: sets up[root] to ~number, and *count to
- * the number of maxima. */
+/* Sets the `up` of each voxel of a plateau that is a maximum to the plateau's root in the
+ * union-find, the voxel that represents the maximum. Also numbers the maxima: sets up[root] to
+ * ~number, and *count to the number of maxima. A work-item processes a voxel. */
 __kernel GROUP_ATTRIBUTE void ws_end_plateaus(__global int *up, __global const int *tree,
                                               volatile __global int *count, uint first, uint end)
 {
@@ -245,11 +248,12 @@ __kernel GROUP_ATTRIBUTE void ws_tops(__global const int *up, __global int *top,
 /* --- saddles --------------------------------------------------------------------------------- */
 
 /*
- * The hash table of the highest saddle between any two maxima. The key of an entry is the pair of
- * maxima. For slot s, saddle[s] is the height of the saddle, and slot[s] encodes the key as voxel *
- * steps + step: a voxel that leads to one of the maxima, and the index in `by` of the step to a
- * neighbour that leads to the other; VOL_FREE_SLOT if the slot is free. by: [steps]: the steps to
- * the neighbours that come later in raster order, as differences of voxel numbers.
+ * A hash table holds the highest saddle between any two maxima. The key of an entry is the pair of
+ * maxima. For slot s, saddle[s] is the height of the saddle. slot[s] encodes the key as
+ * voxel * steps + step, where `voxel` leads to one of the maxima, and `step` is the index in `by`
+ * of the step from it to a neighbour that leads to the other. A free slot is VOL_FREE_SLOT. by:
+ * [steps]: the steps to the neighbours that come later in raster order, as differences of voxel
+ * numbers.
  */
 /* Frees all slots. A work-item clears a slot. */
 __kernel GROUP_ATTRIBUTE void ws_clear_slots(__global uint *slot, __global uint *saddle, uint first,
@@ -270,13 +274,14 @@ static int2 maxima_of(__global const int *top, __constant int *by, uint steps, u
     return (int2)(TC_MIN(a, b), TC_MAX(a, b));
 }
 
-/* Enters a saddle in the table, whose number of slots is mask + 1. count[0]: the number of slots in
- * use. Sets count[1] to 1 if no slot is found. */
+/* Enters a saddle in the table, which has mask + 1 slots. If VOL_PROBES slots in succession are
+ * used by other pairs, sets count[1] to 1 instead. count[0]: the number of slots in use. */
 static void add_saddle(__global const int *top, __constant int *by, uint steps,
                        volatile __global uint *slot, volatile __global uint *saddle,
                        volatile __global int *count, uint mask, uint code, uint height)
 {
     const int2 pair = maxima_of(top, by, steps, code);
+    /* A multiplicative hash of the pair; the factors are odd constants with well mixed bits. */
     uint slot_index = (((uint)pair.x * 2654435769u ^ (uint)pair.y * 2246822519u) >> 3) & mask;
 
     for (int probe = 0; probe < VOL_PROBES; probe++, slot_index = (slot_index + 1) & mask) {
@@ -323,8 +328,9 @@ __kernel GROUP_ATTRIBUTE void ws_saddles(__global const uint *height, __global c
     });
 }
 
-/* Copies the saddles of the table to `list`, where a row has the numbers of the two maxima and the
- * saddle's height, and sets *count to their number. A work-item copies a slot. */
+/* Copies the saddles of the table to `list`, and sets *count to the number of saddles. A row of the
+ * list contains the numbers of the two maxima and the saddle's height. A work-item copies a slot.
+ */
 __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int *top,
                                       __constant int *by, __global const uint *slot,
                                       __global const uint *saddle, __global int *list,
@@ -344,19 +350,21 @@ __kernel GROUP_ATTRIBUTE void ws_list(__global const int *up, __global const int
 /* --- joining --------------------------------------------------------------------------------- */
 
 /*
- * By definition, maxima are joined to hills by taking the saddles one after another, the highest
- * first: a saddle joins the hills on its two sides unless the lower hill rises above the saddle by
- * `least` or more. So the first saddle of a hill that is taken is the hill's highest one, and no
- * other saddle has joined the hill before. If this saddle leads to a higher hill, it joins the two
- * hills, whatever the other saddles are. A round of the kernels below does this for all hills at
- * once. The other saddles of the lower hill, none of which is higher than its highest one, then
- * belong to the higher hill. Each round drops the saddles within a hill and those that cannot join
- * their hills. The highest saddle that remains always joins two hills, so the rounds end.
+ * By definition, maxima are joined to hills by processing the saddles in the order of their
+ * heights, the highest first. A saddle joins the hills on its two sides unless the lower hill rises
+ * above the saddle by `least` or more. So the first saddle of a hill that is processed is the
+ * hill's highest one, and no other saddle has joined the hill before. If this saddle leads to a
+ * higher hill, it joins the two hills, whatever the other saddles are. A round of the kernels below
+ * does this for all hills at once. The other saddles of the lower hill, none of which is higher,
+ * then belong to the higher hill. Each round drops the saddles within a hill and the saddles that
+ * cannot join their hills. The highest saddle that remains always joins two hills, so the rounds
+ * end.
  */
 /* The row of maximum number n in the table of maxima (layout.h). */
 #define MAXIMUM(n) (maxima + (size_t)(n) * VOL_MAXIMUM_COLUMNS)
-/* The hill on one side of a saddle: the row of the maximum that represents it, in the table of
- * maxima. side: 0 or 1, one of the saddle's two maxima. row: the saddle's row in its list. */
+/* The hill on one side of a saddle, as the row, in the table of maxima, of the maximum that
+ * represents the hill. side: 0 or 1, one of the saddle's two maxima. row: the saddle's row in its
+ * list. */
 #define HILL(row, side) MAXIMUM(MAXIMUM((row)[side])[VOL_HILL])
 
 /* Resets the record of a hill's highest saddle. m: the hill's row in the table of maxima. */
@@ -381,8 +389,8 @@ __kernel GROUP_ATTRIBUTE void ws_maxima(__global const uint *height, __global co
     clear_best(m);
 }
 
-/* Copies to live[0..*count) those saddles of `list` that can join their two hills, and sets
- * VOL_BEST of each hill to the height of its highest saddle. A work-item processes a saddle. */
+/* Copies the saddles of `list` that can join their two hills to live[0..*count), and sets VOL_BEST
+ * of each hill to the height of its highest saddle among these. A work-item processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_find_best(volatile __global int *maxima, __global const int *list,
                                            __global int *live, volatile __global int *count,
                                            uint least, uint first, uint end)
@@ -420,9 +428,9 @@ __kernel GROUP_ATTRIBUTE void ws_find_earlier(volatile __global int *maxima,
             atomic_min(&HILL(row, side)[VOL_EARLIER], MAXIMUM(row[0])[VOL_VOXEL]);
 }
 
-/* Compares the second maxima of those highest saddles whose first maximum is at VOL_EARLIER: sets
- * VOL_LATER of each hill to the voxel of the second maximum that comes first in raster order. A
- * work-item processes a saddle. */
+/* Compares the second maxima of the highest saddles of a hill whose first maximum is the voxel
+ * VOL_EARLIER: sets VOL_LATER of each hill to the voxel of the second maximum that comes first in
+ * raster order. A work-item processes a saddle. */
 __kernel GROUP_ATTRIBUTE void ws_find_later(volatile __global int *maxima, __global const int *live,
                                             uint first, uint end)
 {

@@ -90,12 +90,13 @@ static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, 
                   AN_GAUSS_BITS - CC_GREY_BITS, in->bits == 16, out);
 }
 
-/* Filters a piece along x and then along y. The last 2 radius + 1 rows that were filtered along x
- * are in a ring buffer: row y at index y modulo (2 radius + 1). */
+/* Filters a piece along x and then along y. A ring buffer holds the last 2 radius + 1 rows that
+ * were filtered along x: row y is at index y modulo (2 radius + 1). */
 static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *to,
                          const piece *at, void *scratch)
 {
-    const int64_t h = p->gauss.radius, taps = 2 * h + 1, ny = in->ny;
+    const int64_t h = p->gauss.radius, taps = 2 * h + 1,
+                  ny = in->ny; /* taps: weights of the filter */
     const size_t n = (size_t)(at->x1 - at->x0);
     uint16_t *const values = scratch;
     uint32_t *const line = (uint32_t *)scratch + n + (size_t)taps;
@@ -104,7 +105,7 @@ static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixe
     const uint32_t *lines[2 * AN_GAUSS_MAX_RADIUS + 1];
 
     for (int64_t y = at->y0 - h; y < at->y1 + h; y++) {
-        const int64_t done = y - h;
+        const int64_t done = y - h; /* the row whose filtering along y is now possible */
 
         if (y >= 0 && y < ny)
             smooth_x(p, in, at, y, line, values, ring + (size_t)(y % taps) * n);
@@ -114,7 +115,7 @@ static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixe
             lines[j - done + h] = ring + (size_t)((j < 0 ? 0 : j < ny ? j : ny - 1) % taps) * n;
         an_gauss_blur(p->gauss.weight, p->gauss.radius, lines, n, AN_GAUSS_BITS, in->bits == 16,
                       out);
-        for (size_t x = 0; x < n; x++)
+        for (size_t x = 0; x < n; x++) /* rounds to whole grey values */
             values[x] = (uint16_t)((out[x] + (1 << (CC_GREY_BITS - 1))) >> CC_GREY_BITS);
         write_values(to, (size_t)(done * in->nx + at->x0), n, values);
     }
@@ -122,7 +123,7 @@ static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixe
 
 /* --- the mean of the surroundings ------------------------------------------------------------ */
 
-/* The pixels around a pixel of a row or column that are at most `radius` away and within the
+/* The pixels of a row or column that are at most `radius` away from a pixel and lie within the
  * picture. */
 typedef struct span {
     int64_t first, n; /* index of the first pixel, and number of pixels */
@@ -137,19 +138,19 @@ static span span_of(int64_t at, int64_t radius, int64_t length)
     return (span){ first, end - first, 2 * at - first - end + 1 };
 }
 
-/* Fits a line to the a->n values around a pixel. Returns a->n times the line's value at the pixel.
- * sum: the sum of the values; moment: the sum of each value times its index in the row or column.
- */
+/* Fits a line to the a->n values in the span around a pixel. Returns a->n times the line's value at
+ * the pixel. sum: the sum of the values; moment: the sum of each value times its index in the row
+ * or column. In the middle of a span (u is 0) the line's value is the mean. */
 static int64_t fitted_value(const span *a, int64_t sum, int64_t moment)
 {
     return a->u == 0 ? sum
                      : sum + cc_line_rise(2 * moment - (2 * a->first + a->n - 1) * sum, a->u, a->n);
 }
 
-/* A thread's sums over each column's values in the rows around the current one. All arrays have nx
- * elements, and lie in the thread's scratch memory. */
+/* A thread's sums, for each column, over the column's values in the rows around the current row.
+ * All arrays have nx elements, and lie in the thread's scratch memory. */
 typedef struct column_sums {
-    int64_t *moments;      /* `lines` only: sum of a column's values times their row */
+    int64_t *moments;      /* `lines` only: sum of each value of a column times its row */
     int32_t *sums;         /* sum of a column's values */
     int32_t *fitted;       /* `lines` only: the result of column_values */
     uint16_t *values;      /* grey values of the current row */
@@ -184,8 +185,9 @@ static void add_row(const column_sums *c, const wu_pixels *in, int64_t y, int32_
         c->moments[x] += sign * y * c->changed_row[x];
 }
 
-/* Returns [nx] values: the columns' sums; with `lines`, for each column the number of its values
- * times the value, at the current row, of the line fitted to them. */
+/* Returns [nx] values. These are the columns' sums or, with `lines`, for each column the number of
+ * its values times the value, at the current row, of the line fitted to them. rows: the span of
+ * rows around the current row. */
 static const int32_t *column_values(const column_sums *c, const span *rows, size_t nx)
 {
     if (!c->lines || rows->u == 0)
@@ -197,8 +199,8 @@ static const int32_t *column_values(const column_sums *c, const span *rows, size
 
 /* Removes the local mean from each value of a row, by cc_remove_background with the level `middle`
  * and the greatest value `most`. column: the sums of the columns over `rows` rows. The number n of
- * pixels of a mean rarely changes from one pixel to the next, so a multiplication by the reciprocal
- * of n replaces the division. */
+ * pixels in a mean rarely changes from one pixel to the next. So a multiplication by the reciprocal
+ * of n, which is computed when n changes, replaces the division. */
 static void level_row(const int32_t *column, int64_t nx, int64_t radius, int64_t rows,
                       uint32_t middle, bool ratio, uint32_t most, uint16_t *values)
 {
@@ -289,8 +291,8 @@ static int64_t half_width(int64_t radius, int64_t dy)
     return w;
 }
 
-/* The number of powers of two (1, 2, 4, ...) up to 2 radius + 1. For each of them, disc_tile.maxima
- * has the maxima of that number of adjacent pixels. */
+/* Returns the number of powers of two (1, 2, 4, ...) up to 2 radius + 1, the width of the disc. For
+ * each power, disc_tile.maxima contains the maxima of that number of adjacent pixels. */
 static int count_powers(int64_t radius)
 {
     int n = 1;
@@ -325,9 +327,9 @@ static size_t disc_scratch(uint32_t nx, int64_t radius)
            sizeof(uint16_t);
 }
 
-/* A row of the disc. Its maximum is the greater one of the maxima of two overlapping runs of
- * 2^power pixels. For column x of a piece, the first run begins at column x + first of the tile
- * (which has a margin), and the second run `second` pixels later. */
+/* A row of the disc. The greatest value in it is the greater of the maxima of two overlapping runs
+ * of 2^power pixels, which together cover the row. For column x of a piece, the first run begins at
+ * column x + first of the tile (which has a margin), and the second run `second` pixels later. */
 typedef struct disc_line {
     int power;
     int64_t first, second;
@@ -341,8 +343,8 @@ typedef struct disc_tile {
     int powers;     /* count_powers(radius) */
     size_t columns; /* number of columns of the piece with its margins */
     size_t stride;  /* tile_stride of the piece */
-    uint16_t flip;  /* values are exclusive-ored with this: 0; or all ones, which reverses their
-                       order, to find minima */
+    uint16_t flip;  /* values are combined with this by exclusive or: 0 to find maxima; all ones,
+                       which reverses the order of values, to find minima */
     void *maxima;   /* [rows][powers][stride] of the pixels' type: element (y, power, x) is the
                        greatest of the 2^power pixels of row y from column x on */
     disc_line lines[CC_MOST_RADIUS + 1]; /* rows of the disc, by distance from the middle one */
@@ -356,9 +358,9 @@ typedef struct disc_tile {
 #define DISC_NAME(name) name##_u16
 #include "app/analysis/cellcount/disc_body.h"
 
-/* Sets `to`, for each pixel of a piece, to the greatest value (`least`: the least) within the disc
- * around it; or, if `from` is not NULL, to the grey value of `from` with this background
- * subtracted. */
+/* Sets `to`, for each pixel of a piece, to the greatest value (or with `least` the least value) of
+ * `in` within the disc around the pixel. If `from` is not NULL, this value is the background, and
+ * `to` is set to the pixel's value in `from` with the background removed. */
 static void disc_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *from,
                        const wu_pixels *to, bool least, const piece *at, void *scratch)
 {
@@ -411,8 +413,8 @@ size_t cc_prepare_scratch(const cc_params *p, uint32_t nx)
     return smooth > mean ? smooth > disc ? smooth : disc : mean > disc ? mean : disc;
 }
 
-/* Chooses the planes that a step reads and writes. It writes planes 0 and 1 in turn; CC_EXTREME
- * writes plane 2. */
+/* Chooses the planes that a step reads and writes. The steps write planes 0 and 1 in turn, except
+ * for CC_EXTREME, which writes plane 2. */
 void cc_prepare_step(cc_prepare *p, cc_phase step)
 {
     assert(cc_has_step(p->params, step));
@@ -460,7 +462,7 @@ static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_
         return; /* the last band has fewer rows */
     switch (p->step) {
     case CC_SMOOTH: smooth_piece(p, p->input, p->current, &at, scratch); break;
-    case CC_EXTREME:
+    case CC_EXTREME: /* an opening takes minima, then maxima; for dark cells the reverse */
         disc_piece(p, p->current, NULL, &p->planes[2], params->bright, &at, scratch);
         break;
     case CC_GROUND:
@@ -470,7 +472,7 @@ static void prepare_piece(const cc_prepare *p, uint32_t y0, uint32_t rows, size_
             mean_rows(p->input, p->current, params->radius, params->ground == CC_LINES, middle,
                       params->ratio, at.y0, at.y1, scratch);
         break;
-    default:
+    default: /* CC_LOCAL_MEAN: a mean, not lines; it is subtracted, not divided by */
         mean_rows(p->input, p->current, params->window / 2, false, middle, false, at.y0, at.y1,
                   scratch);
     }
