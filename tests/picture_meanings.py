@@ -842,7 +842,7 @@ def test_unusual_files():
                  note="the colours that it shows")
     check_refused("a palette of 2 colours, and a pixel of a third",
                   tiff("p.tif", indices, t262=(3, [3]), t320=(3, [v * 257 for v in colours[:6]])),
-                  "a pixel has colour 2, and its palette has 2")
+                  "a pixel has the palette index 2, but the palette has only 2 colours")
     check_packed("a palette of 300 colours",
                  tiff("p.tif", indices, t262=(3, [3]),
                       t320=(3, [v % 250 * 257 for v in range(900)])), [2],

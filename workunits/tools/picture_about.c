@@ -8,7 +8,7 @@
 
 #include "workunits/tools/picture_format.h"
 
-/* Whether a length in micrometres can be the size of a voxel. */
+/* Whether a length in micrometres can be the size of a voxel: from 1 femtometre to 1 kilometre. */
 static bool is_length(double um)
 {
     return isfinite(um) && um > 1e-9 && um < 1e9;
@@ -30,6 +30,7 @@ double wu_unit_micrometres(const char *unit, size_t n)
         { "\xc2\xb5m", 1 }, /* micro sign, UTF-8 */
         { "\xce\xbcm", 1 }, /* Greek letter mu, UTF-8 */
         { "\xb5m", 1 },     /* micro sign, Latin-1 */
+        /* the escapes of JSON and XML, which some programs write literally */
         { "\\u00B5m", 1 },
         { "\\u00b5m", 1 },
         { "\\u03BCm", 1 },
@@ -79,22 +80,25 @@ bool wu_is_nonlength_unit(const char *unit, size_t n)
     return false;
 }
 
+/* x, y: pixels per unit. */
 void wu_about_set_resolution(wu_picture *picture, double x, double y, double unit_um)
 {
     /* Pixels of screens, print and most scanners are larger than this, those of microscopes
      * smaller. */
     static const double largest_um = 10;
-    double *const um = picture->about.um;
+    double *const voxel_um = picture->about.um;
     const wu_metadata *const metadata = &picture->metadata;
     if (metadata->unit_um > 0)
         unit_um = metadata->unit_um;
-    if (!(x > 0 && y > 0 && unit_um > 0) || um[2] > 0)
+    if (!(x > 0 && y > 0 && unit_um > 0) || voxel_um[2] > 0)
         return;
+    /* A unit that a text names is the user's calibration, of any size, except for inches, which
+     * programs for screens and print use. */
     if ((metadata->unit_um == 0 || metadata->inches) &&
         (unit_um / x > largest_um || unit_um / y > largest_um))
         return;
-    um[1] = (metadata->unit_y_um > 0 ? metadata->unit_y_um : unit_um) / y;
-    um[2] = unit_um / x;
+    voxel_um[1] = (metadata->unit_y_um > 0 ? metadata->unit_y_um : unit_um) / y;
+    voxel_um[2] = unit_um / x;
 }
 
 /* Rounds to six significant digits: 0.065, not 0.06499999761581421. */
@@ -117,7 +121,7 @@ void wu_about_round_sizes(wu_picture_about *out)
 
 /* --- Exif ------------------------------------------------------------------------------------ */
 
-/* Reads an unsigned integer of up to 4 bytes; big: it is big-endian. */
+/* Reads an unsigned integer of up to 4 bytes. big: whether it is big-endian. */
 static unsigned number_at(const uint8_t *data, size_t bytes, bool big)
 {
     unsigned value = 0;
@@ -126,8 +130,9 @@ static unsigned number_at(const uint8_t *data, size_t bytes, bool big)
     return value;
 }
 
-/* Exif data are laid out like a TIFF file: a header with the offset of a directory, whose entries
- * have 12 bytes each. */
+/* Exif data have the layout of a TIFF file. The header is "II" (little-endian) or "MM"
+ * (big-endian), 2 further bytes, and the offset of a directory. The directory is the number of its
+ * entries, followed by the entries: number of the tag, type, count, value. */
 void wu_about_read_exif(const uint8_t *data, size_t n, wu_picture_about *out)
 {
     enum {
@@ -157,12 +162,15 @@ void wu_about_set_orientation(unsigned value, wu_picture_about *out)
 
 /* --- palettes -------------------------------------------------------------------------------- */
 
+/* A ramp goes from nearly black to a bright colour (or the reverse) through multiples of that
+ * colour, and does not get darker on the way. */
 bool wu_is_palette_ramp(const uint8_t (*colour)[3], size_t n)
 {
     enum {
         COLOURS = 256, /* number of colours */
-        DISTINCT = 64, /* the fewest different values */
-        NEAR = 3,      /* the largest deviation from the hue of the brightest colour */
+        DISTINCT = 64, /* the fewest different brightnesses */
+        NEAR = 3,      /* the largest deviation of a component from the multiple of the brightest
+                          colour */
         DARK = 8,      /* the largest value of the darkest colour */
         BRIGHT = 128,  /* the least value of the brightest colour */
         COLOURED = 32  /* the least difference between the largest and the smallest component of the
@@ -179,12 +187,14 @@ bool wu_is_palette_ramp(const uint8_t (*colour)[3], size_t n)
         top[0] < top[1] ? (top[0] < top[2] ? top[0] : top[2]) : (top[1] < top[2] ? top[1] : top[2]);
     if (most < BRIGHT || most - least < COLOURED)
         return false;
+    /* The largest component of the brightest colour measures the brightness of each colour. */
     const size_t leading = top[0] == most ? 0 : top[1] == most ? 1 : 2;
     int previous = 0;
     unsigned distinct = 1;
     for (size_t i = 0; i < n; i++) {
         const uint8_t *const c = colour[reversed ? n - 1 - i : i];
         const int current = c[leading];
+        /* c[k] should be top[k] * current / most; both sides are multiplied by `most`. */
         for (size_t k = 0; k < 3; k++)
             if (abs(c[k] * most - current * top[k]) > NEAR * most)
                 return false;

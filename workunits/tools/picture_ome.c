@@ -13,14 +13,14 @@
 #include "app/base/text.h"
 #include "workunits/tools/picture_tags.h"
 
-/* The largest value of a count, 2^21 - 1: larger counts are reduced to it, so that the product of
- * three counts fits into 64 bits. */
-#define MOST UINT64_C(0x1fffff)
+/* 2^21 - 1. Larger counts are reduced to it, so that the product of three counts fits into 64 bits.
+ */
+#define MAX_COUNT UINT64_C(0x1fffff)
 enum { DESCRIPTION = 270 }; /* the TIFF tag ImageDescription */
 enum {
-    MOST_PLANES = 1 << 20,    /* the most planes of a picture */
-    MOST_COMPANION = 1 << 26, /* the most bytes of the text of a companion file */
-    MOST_NAME = 512,          /* the most bytes of a file name or UUID, with the final NUL */
+    MAX_PLANES = 1 << 20,          /* the most planes of a picture */
+    MAX_COMPANION_BYTES = 1 << 26, /* the most bytes of the text of a companion file */
+    MAX_NAME = 512,                /* the most bytes of a file name or UUID, with the final NUL */
     /* Special values of ome_data.file: */
     NO_FILE = -1, /* the element names no file */
     OWN_FILE = -2 /* the element names the file being read */
@@ -56,13 +56,13 @@ typedef struct ome_text {
     size_t n_pixels, pixels_room, n_data, data_room, n_files, files_room;
     ome_pixels *pixels;
     ome_data *data;
-    char **files;              /* [n_files] file names (or UUIDs) as the text has them; owned */
-    json_t *by_name;           /* maps the strings in `files` to their indices */
-    char uuid[MOST_NAME];      /* the UUID of the OME element, or "" */
-    char companion[MOST_NAME]; /* the name of the companion file, which has the metadata if this
-                                  file has none; or "" */
-    char named[MOST_NAME];     /* the file name in the current UUID element */
-    char text[MOST_NAME];      /* the text of the current UUID element, text_length bytes */
+    char **files;             /* [n_files] file names (or UUIDs) as the text has them; owned */
+    json_t *by_name;          /* maps the strings in `files` to their indices */
+    char uuid[MAX_NAME];      /* the UUID of the OME element, or "" */
+    char companion[MAX_NAME]; /* if the metadata are in another file, the companion, its name ("?"
+                                 if the text does not have the name); else "" */
+    char named[MAX_NAME];     /* the file name in the current UUID element */
+    char text[MAX_NAME];      /* the text of the current UUID element, text_length bytes */
     size_t text_length;
     const char *own_name; /* name of the file being read; not owned */
     const char *own_uuid; /* UUID of the file being read, if the XML is in a companion file; not
@@ -100,7 +100,7 @@ static uint64_t count_in(const XML_Char **all, const char *name)
 {
     const char *const text = find_attribute(all, name);
     const uint64_t n = text == NULL || strchr(text, '-') != NULL ? 0 : strtoull(text, NULL, 10);
-    return text == NULL ? 1 : n < MOST ? n : MOST;
+    return text == NULL ? 1 : n < MAX_COUNT ? n : MAX_COUNT;
 }
 
 /* The value of an attribute as an index; -1 if it is missing or not a number. */
@@ -110,11 +110,12 @@ static int64_t index_in(const XML_Char **all, const char *name)
     char *end = NULL;
     const unsigned long long n = text == NULL ? 0 : strtoull(text, &end, 10);
     return text == NULL || end == text || strchr(text, '-') != NULL ? -1
-           : n < MOST                                               ? (int64_t)n
-                                                                    : (int64_t)MOST;
+           : n < MAX_COUNT                                          ? (int64_t)n
+                                                                    : (int64_t)MAX_COUNT;
 }
 
-/* Reads the order of planes from DimensionOrder ("XYCZT"). If that is invalid, order is "czt". */
+/* Converts DimensionOrder, such as "XYCZT", to the order of planes in lower case ("czt"). If `text`
+ * is NULL or invalid, sets the order "czt". */
 static void read_order(const char *text, char order[4])
 {
     static const char axes[] = "CTZ";
@@ -197,9 +198,9 @@ static void begin_data(ome_text *o, const XML_Char **all)
     o->in_data = true;
 }
 
-static void copy_text(char out[MOST_NAME], const char *text)
+static void copy_text(char out[MAX_NAME], const char *text)
 {
-    snprintf(out, MOST_NAME, "%s", text == NULL ? "" : text);
+    snprintf(out, MAX_NAME, "%s", text == NULL ? "" : text);
 }
 
 /* Reads a "prop" element of MetaMorph's XML, of which only the size of a pixel is used. */
@@ -228,11 +229,12 @@ static void begin_modulo(ome_text *o, const XML_Char **all)
     const double step_length = step == NULL ? 1 : strtod(step, NULL),
                  n = start == NULL || end == NULL
                          ? 0
-                         /* rounded, as the step may be inexact */
+                         /* 1 + range / step, to which 1/2 is added for rounding, as the step may
+                            be inexact */
                          : floor((strtod(end, NULL) - strtod(start, NULL)) / step_length + 1.5);
     o->in_modulo = true;
     if (n > 1)
-        o->modulo = n < (double)MOST ? (uint64_t)n : MOST;
+        o->modulo = n < (double)MAX_COUNT ? (uint64_t)n : MAX_COUNT;
     snprintf(o->modulo_type, sizeof o->modulo_type, "%s", type == NULL ? "not named" : type);
     tc_make_printable(o->modulo_type);
 }
@@ -273,7 +275,7 @@ static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Ch
 static void XMLCALL add_text(void *user, const XML_Char *text, int n)
 {
     ome_text *const o = user;
-    for (int i = 0; o->in_uuid && i < n && o->text_length + 1 < MOST_NAME; i++)
+    for (int i = 0; o->in_uuid && i < n && o->text_length + 1 < MAX_NAME; i++)
         if (strchr(" \t\r\n", text[i]) == NULL)
             o->text[o->text_length++] = text[i];
 }
@@ -301,10 +303,9 @@ static long find_file(ome_text *o, const char *name)
     return (long)o->n_files++;
 }
 
-/* Sets the file of the last TiffData element from its UUID element, whose text is a UUID and which
- * may have a file name: OWN_FILE if the UUID or the name is that of the file being read, else
- * another file.
- */
+/* Sets the file of the last TiffData element from its UUID element. The element's text is a UUID;
+ * an attribute may have a file name. If either of them belongs to the file being read, the file is
+ * OWN_FILE, else an index in o->files. */
 static void end_uuid(ome_text *o)
 {
     const char *const uuid_read = o->own_uuid != NULL ? o->own_uuid : o->uuid;
@@ -430,8 +431,8 @@ static char *load_text(const char *path)
         return NULL;
     const bool has_size = fstat(fileno(file), &info) == 0;
     if (!wu_tags_open(file, &tags) || !wu_tags_find(&tags, DESCRIPTION, &tag))
-        tag = (wu_tag){ 0, has_size ? (uint64_t)info.st_size : 0, 0 };
-    if (has_size && tag.count < MOST_COMPANION)
+        tag = (wu_tag){ .at = 0, .count = has_size ? (uint64_t)info.st_size : 0 }; /* whole file */
+    if (has_size && tag.count < MAX_COMPANION_BYTES)
         text = malloc((size_t)tag.count + 1);
     if (text != NULL)
         text[wu_tags_read(&tags, tag.at, text, (size_t)tag.count) ? tag.count : 0] = '\0';
@@ -443,7 +444,7 @@ static char *load_text(const char *path)
  * if not, sets the refusal. */
 static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc_err *err)
 {
-    char name[MOST_NAME], uuid[MOST_NAME], *path = NULL;
+    char name[MAX_NAME], uuid[MAX_NAME], *path = NULL;
     memcpy(name, o->companion, sizeof name);
     memcpy(uuid, o->uuid, sizeof uuid);
     tc_status status = neighbour_path(picture, name, &path, err);
@@ -469,8 +470,9 @@ static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc
     return status;
 }
 
-/* Sets *chosen to the index of the Pixels element with planes in this file. Returns false if there
- * is none, or more than one. */
+/* Sets *chosen to the index of the Pixels element with planes in this file. If the text has no
+ * TiffData elements, any Pixels element counts as such. Returns false if there is no such element,
+ * or more than one. */
 static bool choose_pixels(ome_text *o, wu_metadata *metadata, size_t *chosen)
 {
     size_t n = 0;
@@ -499,8 +501,8 @@ static bool choose_pixels(ome_text *o, wu_metadata *metadata, size_t *chosen)
 
 /* --- planes ---------------------------------------------------------------------------------- */
 
-/* The index in tiff_pages->number of the page whose index in the file is `number`, or WU_NO_PAGE.
- */
+/* The index in tiff_pages->number (ascending) of the page whose index in the file is `number`, or
+ * WU_NO_PAGE. */
 static uint32_t page_of(const wu_tiff_pages *tiff_pages, uint64_t number)
 {
     uint64_t lo = 0, hi = tiff_pages->n;
@@ -515,7 +517,7 @@ static uint32_t page_of(const wu_tiff_pages *tiff_pages, uint64_t number)
 }
 
 /* The index of the first plane of a TiffData element, counted in the order metadata->order;
- * SIZE_MAX if one of its coordinates exceeds the axis. samples: samples per pixel. */
+ * SIZE_MAX if a coordinate of the plane exceeds the axis. samples: samples per pixel. */
 static uint64_t first_plane_of(const ome_data *d, const wu_metadata *metadata, unsigned samples)
 {
     uint64_t at = 0, stride = 1;
@@ -548,6 +550,7 @@ static size_t plane_index(const wu_metadata *metadata, uint64_t at)
     return (size_t)(c + metadata->channels * (z + metadata->slices * t));
 }
 
+/* Refuses the file. what: the fault of the TiffData elements, a phrase with a verb. */
 static void refuse_data(wu_metadata *metadata, const char *what)
 {
     wu_metadata_refuse(
@@ -557,7 +560,9 @@ static void refuse_data(wu_metadata *metadata, const char *what)
         what);
 }
 
-/* Sets those elements of metadata->planes that a TiffData element describes. */
+/* Sets the elements of metadata->planes that a TiffData element describes: `count` planes from
+ * `from` on, which are in as many pages from `ifd` on. If the element has no count, it describes
+ * one plane if it has an IFD, and else all pages of the file. */
 static void set_planes(const ome_data *d, wu_metadata *metadata, const wu_tiff_pages *tiff_pages)
 {
     const uint64_t n = metadata->n_planes, from = first_plane_of(d, metadata, tiff_pages->samples);
@@ -567,7 +572,7 @@ static void set_planes(const ome_data *d, wu_metadata *metadata, const wu_tiff_p
                                : tiff_pages->number[tiff_pages->n - 1] + UINT64_C(1);
     uint64_t count = d->count >= 0 ? (uint64_t)d->count : d->ifd >= 0 ? 1 : pages;
     if (from >= n) {
-        refuse_data(metadata, "has a plane beyond those that it counts");
+        refuse_data(metadata, "has a plane outside the axes (SizeC, SizeT, SizeZ)");
         return;
     }
     if (d->count < 0 && d->ifd < 0 && d->file < 0 && count > n - from) {
@@ -584,11 +589,12 @@ static void set_planes(const ome_data *d, wu_metadata *metadata, const wu_tiff_p
     }
 }
 
-/* Sets metadata->files to the paths of the other files with planes of the picture, and renumbers
- * the files in metadata->planes. */
+/* Sets metadata->files to the paths of the other files with planes of the picture. Renumbers the
+ * files in metadata->planes: files of other pictures, which o->files may have, are left out. */
 static tc_status name_files(wu_picture *picture, ome_text *o, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
+    /* The new number of each file; 0: not listed yet. The index is the old number. */
     uint32_t *const number = calloc(o->n_files + 1, sizeof *number);
     tc_status status = number == NULL ? tc_no_memory(err, picture->path) : TC_OK;
     metadata->files = status == TC_OK ? calloc(o->n_files + 1, sizeof *metadata->files) : NULL;
@@ -646,8 +652,8 @@ static tc_status fill_planes(wu_picture *picture, ome_text *o, size_t chosen,
                              const wu_tiff_pages *tiff_pages, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
-    if (o->n_data == 0 || metadata->channels * metadata->frames > MOST_PLANES ||
-        metadata->channels * metadata->frames * metadata->slices > MOST_PLANES) {
+    if (o->n_data == 0 || metadata->channels * metadata->frames > MAX_PLANES ||
+        metadata->channels * metadata->frames * metadata->slices > MAX_PLANES) {
         if (o->n_data > 0)
             refuse_data(metadata, "describes too many planes");
         return TC_OK;
@@ -675,7 +681,8 @@ static tc_status fill_from_ome(wu_picture *picture, ome_text *o, const wu_tiff_p
     if (o->n_pixels == 0 || !choose_pixels(o, metadata, &chosen))
         return TC_OK;
     const ome_pixels *const p = &o->pixels[chosen];
-    /* If SizeC is a multiple of the stored samples per pixel, it counts all of them, with alpha. */
+    /* SizeC counts each sample of a pixel as a channel. It includes alpha if it is a multiple of
+     * the stored samples per pixel. */
     const unsigned samples =
         p->c % tiff_pages->stored == 0 ? tiff_pages->stored : tiff_pages->samples;
     const wu_tiff_pages pages = { tiff_pages->n, tiff_pages->number, samples, tiff_pages->stored };
@@ -686,11 +693,12 @@ static tc_status fill_from_ome(wu_picture *picture, ome_text *o, const wu_tiff_p
     metadata->nx = p->nx;
     metadata->ny = p->ny;
     if (p->c == 0 || p->t == 0 || p->z == 0) {
-        wu_metadata_refuse(metadata,
-                           "its OME-XML says that it has no channel, time or slice; save it again "
-                           "as OME-TIFF with Fiji");
+        wu_metadata_refuse(
+            metadata, "its OME-XML has a SizeC, SizeT or SizeZ of 0; save it again as OME-TIFF "
+                      "with Fiji");
         return TC_OK;
     }
+    /* A ModuloAlong element only matters if there are several planes. */
     metadata->others = o->modulo > 1 && p->c * p->t * p->z > 1 ? o->modulo : 1;
     memcpy(metadata->other, o->modulo_type, sizeof metadata->other);
     memcpy(metadata->order, p->order, sizeof metadata->order);

@@ -9,9 +9,9 @@
 
 #include "workunits/tools/picture_tags.h"
 
-/* The largest value of a count, 2^21 - 1: larger counts are reduced to it, so that the product of
- * three counts fits into 64 bits. */
-#define MOST UINT64_C(0x1fffff)
+/* 2^21 - 1. Larger counts are reduced to it, so that the product of three counts fits into 64 bits.
+ */
+#define MAX_COUNT UINT64_C(0x1fffff)
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
@@ -43,25 +43,25 @@ bool wu_tags_number(const wu_tags *tags, uint64_t at, size_t n, uint64_t *value)
 
 bool wu_tags_open(FILE *file, wu_tags *out)
 {
-    uint8_t head[4];
+    uint8_t header[4];
     *out = (wu_tags){ .file = file };
-    if (!wu_tags_read(out, 0, head, sizeof head))
+    if (!wu_tags_read(out, 0, header, sizeof header))
         return false;
-    out->big_endian = head[0] == 'M';
-    out->big = number_in(out, head + 2, 2) == 43; /* the version: 42 is TIFF, 43 BigTIFF */
-    return head[0] == head[1] && (head[0] == 'I' || head[0] == 'M') &&
-           (out->big || number_in(out, head + 2, 2) == 42) &&
+    out->big_endian = header[0] == 'M';             /* "MM"; "II" is little-endian */
+    out->big = number_in(out, header + 2, 2) == 43; /* the version: 42 is TIFF, 43 BigTIFF */
+    return header[0] == header[1] && (header[0] == 'I' || header[0] == 'M') &&
+           (out->big || number_in(out, header + 2, 2) == 42) &&
            wu_tags_number(out, out->big ? 8 : 4, out->big ? 8 : 4, &out->directory);
 }
 
-/* Reads a count of 4 bytes at the offset `at`. Returns at most MOST; 0 if it is negative or cannot
- * be read. */
+/* Reads a count of 4 bytes at the offset `at`. Returns at most MAX_COUNT; 0 if it is negative or
+ * cannot be read. */
 static uint64_t count_at(const wu_tags *tags, uint64_t at)
 {
     uint64_t value = 0;
     if (!wu_tags_number(tags, at, 4, &value) || value > INT32_MAX)
         return 0;
-    return value < MOST ? value : MOST;
+    return value < MAX_COUNT ? value : MAX_COUNT;
 }
 
 /* Reads a double at the offset `at`. Returns 0 if it is not finite or cannot be read. */
@@ -86,7 +86,8 @@ static double ratio_at(const wu_tags *tags, uint64_t at)
 
 /* Reads the entry of the directory (the list of a page's tags) at the offset `at`. Sets *number to
  * the number of the tag, and *bytes to the size of its values, or to 0 if they are in the entry
- * itself. */
+ * itself. An entry is the tag's number and type (2 bytes each), the count of the values, and the
+ * values or their offset (8 bytes each in BigTIFF, else 4). */
 static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_tag *out,
                        size_t *bytes)
 {
@@ -101,6 +102,7 @@ static bool read_entry(const wu_tags *tags, uint64_t at, unsigned *number, wu_ta
     const size_t size = out->type < sizeof sizes ? sizes[out->type] : 0;
     const bool inside = size == 0 || out->count <= field_bytes / size;
     *number = (unsigned)number_in(tags, entry, 2);
+    /* SIZE_MAX / 2 stands for any size that is too large, so that callers can add to it. */
     *bytes = inside ? 0 : out->count < SIZE_MAX / size ? (size_t)out->count * size : SIZE_MAX / 2;
     out->at = inside ? at + 4 + field_bytes : number_in(tags, entry + 4 + field_bytes, field_bytes);
     return true;
@@ -115,7 +117,7 @@ static uint64_t begin_entries(const wu_tags *tags, uint64_t *at)
     return wu_tags_number(tags, tags->directory, bytes, &n) && n <= 65535 ? n : 0;
 }
 
-/* Finds the first entry whose number is one of wanted[n_wanted]. An entry has 20 bytes in a
+/* Finds the first entry whose tag's number is one of wanted[n_wanted]. An entry has 20 bytes in a
  * BigTIFF, else 12. */
 static bool find_any_tag(const wu_tags *tags, const unsigned *wanted, size_t n_wanted, wu_tag *out)
 {
@@ -159,16 +161,16 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
         MAGIC_1 = 0x0300494c, /* valid values of the first field of the header */
         MAGIC_2 = 0x0400494c,
         LONG = 272, /* size in bytes of a header that has the fields P and M */
-        /* Offsets of fields of the header; P, M: numbers of positions. */
+        /* Offsets of fields of the header: lengths of axes */
         X = 8,
         Y = 12,
         Z = 16,
         C = 20,
         T = 24,
-        VOXEL = 40,
-        SCAN = 88,
-        P = 264,
-        M = 268
+        VOXEL = 40, /* size of a voxel along x, y and z, in metres */
+        SCAN = 88,  /* kind of scan */
+        P = 264,    /* number of positions */
+        M = 268     /* number of tiles of a mosaic */
     };
     wu_metadata *const metadata = &picture->metadata;
     uint64_t magic, size, scan = 0;
@@ -212,17 +214,18 @@ static void read_lsm(wu_picture *picture, const wu_tags *tags, const wu_tag *tag
 
 /* --- MetaMorph STK --------------------------------------------------------------------------- */
 
-/* Reads the size of pixels from the tag UIC1: pairs of an id, and a value or its offset. */
+/* Reads the size of pixels from the tag UIC1. It has pairs of 4 bytes each: an id, and a value or
+ * the offset of a value. */
 static void read_uic1(wu_picture *picture, const wu_tags *tags, const wu_tag *tag)
 {
     enum {
         X = 4, /* ids of the values that are read */
         Y = 5,
         UNITS = 6,
-        MOST_PAIRS = 200 /* the most pairs that are read */
+        MAX_PAIRS = 200 /* the most pairs that are read */
     };
-    double size[2] = { 0, 0 }, um = 0;
-    for (uint64_t i = 0; i < tag->count && i < MOST_PAIRS; i++) {
+    double size[2] = { 0, 0 }, um = 0; /* size (y, x) in a unit of `um` micrometres */
+    for (uint64_t i = 0; i < tag->count && i < MAX_PAIRS; i++) {
         uint64_t id, value, n;
         char unit[24];
         if (!wu_tags_number(tags, tag->at + 8 * i, 4, &id) ||
@@ -252,8 +255,9 @@ static void read_stk(wu_picture *picture, const wu_tags *tags, const wu_tag *uic
     const uint64_t n = uic2->count;
     wu_tag tag;
     uint64_t last;
-    if (uic2->type != RATIONAL || n == 0 || n > MOST || picture->n_pages != 1)
+    if (uic2->type != RATIONAL || n == 0 || n > MAX_COUNT || picture->n_pages != 1)
         return; /* not STK: files of Prairie have tags with the same numbers */
+    /* Only whether the last 4 bytes of the tag are in the file is of interest, not their value. */
     if (n > 1 && !wu_tags_number(tags, uic2->at + EACH * n - 4, 4, &last)) {
         wu_metadata_refuse(metadata,
                            "is an STK file whose list of planes is cut short; save it again with "
@@ -331,15 +335,16 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
 {
     enum {
         DIMENSIONS = 284, /* offset of the list of axes in the header */
-        EACH = 100,       /* bytes of an axis in the list */
-        NAME = 16,        /* bytes of its name and of its unit; its length follows the name */
-        RESOLUTION = 28,  /* offset of its size of a pixel */
-        UNIT = 36,        /* offset of its unit */
+        EACH = 100,       /* bytes of an axis in the list, which begin with the axis' name */
+        NAME = 16,        /* bytes of an axis' name, and of its unit */
+        LENGTH = NAME,    /* offset of the axis' length from the beginning of the axis */
+        RESOLUTION = 28,  /* offset of the size of a pixel along the axis */
+        UNIT = 36,        /* offset of the unit of this size */
         N = 10,           /* number of axes in the list */
-        HAS = DIMENSIONS + N * EACH
+        BYTES = DIMENSIONS + N * EACH /* the fewest bytes of the header */
     };
     wu_metadata *const metadata = &picture->metadata;
-    if (tag->count < HAS)
+    if (tag->count < BYTES)
         return;
     metadata->by = "its FluoView header";
     memset(metadata->order, 0, sizeof metadata->order);
@@ -348,7 +353,7 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
         char name[NAME + 1] = "", unit[NAME + 1] = "";
         if (!wu_tags_read(tags, at, name, NAME) || !wu_tags_read(tags, at + UNIT, unit, NAME))
             return;
-        const uint64_t n = count_at(tags, at + NAME);
+        const uint64_t n = count_at(tags, at + LENGTH);
         const double size =
             double_at(tags, at + RESOLUTION) * wu_unit_micrometres(unit, strlen(unit));
         const char axis = axis_of(name);
@@ -377,10 +382,10 @@ static void read_fluoview(wu_picture *picture, const wu_tags *tags, const wu_tag
 /* --- MicroManager ---------------------------------------------------------------------------- */
 
 /* Returns a count in the summary; 1 if it is missing. */
-static uint64_t member_of(const json_t *json, const char *key)
+static uint64_t count_member(const json_t *json, const char *key)
 {
     const json_int_t n = json_integer_value(json_object_get(json, key));
-    return n < 1 ? 1 : n < (json_int_t)MOST ? (uint64_t)n : MOST;
+    return n < 1 ? 1 : n < (json_int_t)MAX_COUNT ? (uint64_t)n : MAX_COUNT;
 }
 
 /* Reads the summary metadata, a JSON text before the first page. */
@@ -389,12 +394,12 @@ static tc_status read_summary(wu_picture *picture, const wu_tags *tags, tc_err *
     enum {
         AT = 32, /* offset of the field MAGIC, which precedes the length and the text */
         MAGIC = 2355492,
-        MOST_JSON = 1 << 24 /* the most bytes of the text */
+        MAX_JSON = 1 << 24 /* the most bytes of the text */
     };
     wu_metadata *const metadata = &picture->metadata;
     uint64_t magic, n;
     if (!wu_tags_number(tags, AT, 4, &magic) || magic != MAGIC ||
-        !wu_tags_number(tags, AT + 4, 4, &n) || n > MOST_JSON)
+        !wu_tags_number(tags, AT + 4, 4, &n) || n > MAX_JSON)
         return TC_OK;
     char *const text = malloc((size_t)n + 1);
     if (text == NULL)
@@ -404,10 +409,10 @@ static tc_status read_summary(wu_picture *picture, const wu_tags *tags, tc_err *
     free(text);
     if (json != NULL) {
         metadata->by = "MicroManager's summary";
-        metadata->channels = member_of(json, "Channels");
-        metadata->frames = member_of(json, "Frames");
-        metadata->slices = member_of(json, "Slices");
-        metadata->others = member_of(json, "Positions");
+        metadata->channels = count_member(json, "Channels");
+        metadata->frames = count_member(json, "Frames");
+        metadata->slices = count_member(json, "Slices");
+        metadata->others = count_member(json, "Positions");
         snprintf(metadata->other, sizeof metadata->other, "positions");
         const bool slices_first = !json_is_false(json_object_get(json, "SlicesFirst"));
         const bool time_first = json_is_true(json_object_get(json, "TimeFirst"));
@@ -436,8 +441,8 @@ static int compare_offsets(const void *left, const void *right)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* Reads the index map, a list of the channel, slice, time, position and directory's offset of each
- * plane. offsets: [n_pages] offsets of the pages' directories. */
+/* Reads the index map: for each plane, its channel, slice, time and position, and the offset of its
+ * page's directory. offsets: [n_pages] offsets of the pages' directories. */
 static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint64_t *offsets,
                             tc_err *err)
 {
@@ -449,15 +454,17 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
     };
     wu_metadata *const metadata = &picture->metadata;
     uint64_t magic, at, n;
-    uint64_t v[5]; /* a plane's channel, slice, time, position and offset of its directory */
+    enum { CHANNEL, SLICE, TIME, POSITION, DIRECTORY, FIELDS }; /* the fields of a plane */
+    uint64_t v[FIELDS];
     if (metadata->by == NULL || !wu_tags_number(tags, AT, 4, &magic) || magic != MAGIC ||
         !wu_tags_number(tags, AT + 4, 4, &at) || !wu_tags_number(tags, at, 4, &magic) ||
         magic != LIST || !wu_tags_number(tags, at + 4, 4, &n))
         return TC_OK;
-    const uint64_t planes = metadata->channels <= MOST && metadata->frames <= MOST
+    const uint64_t planes = metadata->channels <= MAX_COUNT && metadata->frames <= MAX_COUNT
                                 ? metadata->channels * metadata->frames
                                 : UINT64_MAX;
-    if (planes > MOST || planes * metadata->slices > MOST || n > MOST || metadata->others > 1)
+    if (planes > MAX_COUNT || planes * metadata->slices > MAX_COUNT || n > MAX_COUNT ||
+        metadata->others > 1)
         return TC_OK;
     metadata->n_planes = (size_t)(planes * metadata->slices);
     metadata->planes = malloc(metadata->n_planes * sizeof *metadata->planes);
@@ -471,22 +478,24 @@ static tc_status read_index(wu_picture *picture, const wu_tags *tags, const uint
     qsort(pages, picture->n_pages, sizeof *pages, compare_offsets);
     for (uint64_t i = 0; i < n; i++) {
         bool good = true;
-        for (size_t k = 0; k < 5; k++)
+        for (size_t k = 0; k < FIELDS; k++)
             good = good && wu_tags_number(tags, at + 8 + EACH * i + 4 * k, 4, &v[k]);
         if (!good)
             break;
-        const page_offset key = { v[4], 0 };
+        const page_offset key = { v[DIRECTORY], 0 };
         const page_offset *const page =
             bsearch(&key, pages, picture->n_pages, sizeof *pages, compare_offsets);
-        if (page != NULL && v[0] < metadata->channels && v[1] < metadata->slices &&
-            v[2] < metadata->frames && v[3] == 0)
-            metadata->planes[v[0] + metadata->channels * (v[1] + metadata->slices * v[2])].page =
-                page->page;
+        if (page != NULL && v[CHANNEL] < metadata->channels && v[SLICE] < metadata->slices &&
+            v[TIME] < metadata->frames && v[POSITION] == 0)
+            metadata
+                ->planes[v[CHANNEL] + metadata->channels * (v[SLICE] + metadata->slices * v[TIME])]
+                .page = page->page;
     }
     return TC_OK;
 }
 
-/* Refuses a file of several axes without an index map: the order of its planes is not known. */
+/* Refuses a file with several of the axes c, t and z if it has no index map: then the order of its
+ * planes is unknown. Files of several positions are refused elsewhere. */
 static void check_index(wu_metadata *metadata)
 {
     const int axes = (metadata->channels > 1) + (metadata->frames > 1) + (metadata->slices > 1);
@@ -500,9 +509,8 @@ static void check_index(wu_metadata *metadata)
 
 bool wu_tags_palette_is_display(const wu_tags *tags)
 {
-    static const unsigned all[] = { 34412, 33629, 34361,
-                                    51123 }; /* LSM, UIC2, FLUOVIEW and
-                                                 MICROMANAGER of wu_metadata_from_tags */
+    /* LSM, UIC2, FLUOVIEW and MICROMANAGER of wu_metadata_from_tags */
+    static const unsigned all[] = { 34412, 33629, 34361, 51123 };
     wu_tag tag;
     return find_any_tag(tags, all, sizeof all / sizeof all[0], &tag);
 }

@@ -16,7 +16,7 @@ typedef struct wu_tags {
 
 /* A tag of a directory. */
 typedef struct wu_tag {
-    unsigned type;
+    unsigned type;  /* the type of the values, as TIFF numbers types (libtiff's TIFF_SHORT, ...) */
     uint64_t count; /* number of values */
     uint64_t at;    /* offset of the values in the file */
 } wu_tag;

@@ -10,9 +10,10 @@
 #include "app/base/text.h"
 #include "workunits/tools/picture_format.h"
 
-/* The largest value of a count, 2^21 - 1: larger counts are reduced to it, so that the product of
- * three counts fits into 64 bits. */
-#define MOST UINT64_C(0x1fffff)
+/* 2^21 - 1. Larger counts are reduced to it, so that the product of three counts fits into 64 bits.
+ */
+#define MAX_COUNT UINT64_C(0x1fffff)
+enum { MAX_AXES = 16 }; /* the most axes that are read from a text */
 
 void wu_metadata_refuse(wu_metadata *metadata, const char *format, ...)
 {
@@ -44,13 +45,13 @@ static const char *value_of(const char *text, const char *key, size_t *n)
     return NULL;
 }
 
-/* The value of a key as a count from 1 to MOST; `fallback` if there is none. */
+/* The value of a key as a count from 1 to MAX_COUNT; `fallback` if there is none. */
 static uint64_t count_of(const char *text, const char *key, uint64_t fallback)
 {
     size_t n;
     const char *const at = value_of(text, key, &n);
     const uint64_t count = at == NULL || *at == '-' ? 0 : strtoull(at, NULL, 10);
-    return count == 0 ? fallback : count < MOST ? count : MOST;
+    return count == 0 ? fallback : count < MAX_COUNT ? count : MAX_COUNT;
 }
 
 /* The value of a key as a number; `fallback` if there is none. */
@@ -82,20 +83,22 @@ static void read_calibration(wu_picture *picture, const char *text)
         return;
     const double function = number_of(text, "cf", -1);
     const double slope = number_of(text, "c1", 1), offset = number_of(text, "c0", 0);
+    /* Pairs of < and >, or of <= and >=, stand for != and ==, which compilers warn of for doubles.
+     */
     if (function < 0 || function > 0) {
         picture->about.remarks |=
             function >= 20 && function <= 20 ? 0 : WU_REMARK_CURVED_CALIBRATION;
         return;
     }
     if (slope < 0 || slope > 0) {
-        const bool plain = slope >= 1 && slope <= 1 && offset >= 0 && offset <= 0;
-        metadata->slope = plain ? 0 : slope;
+        const bool is_identity = slope >= 1 && slope <= 1 && offset >= 0 && offset <= 0;
+        metadata->slope = is_identity ? 0 : slope; /* 0: values are the samples */
         metadata->offset = offset;
     }
 }
 
-/* Reads ImageJ's text. The unit in the text is the one in which the TIFF file's resolution tags
- * count pixels per unit. */
+/* Reads ImageJ's text. The TIFF file's resolution tags have the number of pixels per unit, and the
+ * text names this unit. */
 static void read_imagej(wu_picture *picture, const char *text)
 {
     wu_metadata *const metadata = &picture->metadata;
@@ -144,7 +147,8 @@ static void set_scale(wu_picture *picture, size_t axis, const char *scale, const
 }
 
 /* Adds an axis of planes, which changes slower than the axes added before. axis: 'c', 't' or 'z',
- * or 0 for any other axis. name: the name of the axis, n bytes. */
+ * or 0 for any other axis. name: the name of the axis, n bytes. An axis of another kind, or of a
+ * kind that was added before, only multiplies metadata->others by its length. */
 static void add_axis(wu_metadata *metadata, char axis, const char *name, size_t n, uint64_t length)
 {
     uint64_t *const count = axis == 'c'   ? &metadata->channels
@@ -155,7 +159,8 @@ static void add_axis(wu_metadata *metadata, char axis, const char *name, size_t 
         metadata->order[strlen(metadata->order)] = axis;
         *count = length;
     } else if (length > 1) {
-        metadata->others = length < MOST / metadata->others ? metadata->others * length : MOST;
+        metadata->others =
+            length < MAX_COUNT / metadata->others ? metadata->others * length : MAX_COUNT;
         snprintf(metadata->other, sizeof metadata->other, "%.*s", (int)(n < 20 ? n : 20), name);
         tc_make_printable(metadata->other);
     }
@@ -184,7 +189,7 @@ static char scifio_axis(const char *name, size_t n)
 static void read_scifio(wu_picture *picture, const char *text)
 {
     wu_metadata *const metadata = &picture->metadata;
-    size_t n_axes, n_lengths, n_scales = 0, n_units = 0, n, m;
+    size_t n_axes, n_lengths, n_scales = 0, n_units = 0, name_n, unit_n, unused_n;
     const char *const axes = value_of(text, "axes", &n_axes),
                       *const lengths = value_of(text, "lengths", &n_lengths),
                       *const scales = value_of(text, "scales", &n_scales),
@@ -196,26 +201,27 @@ static void read_scifio(wu_picture *picture, const char *text)
     memset(metadata->order, 0, sizeof metadata->order);
     metadata->channels = metadata->frames = metadata->slices = 1;
     metadata->images = 0;
-    for (unsigned i = 0; i < 16; i++) {
-        const char *const name = list_entry(axes, n_axes, i, &n), *const length = list_entry(
-                                                                      lengths, n_lengths, i, &m);
+    for (unsigned i = 0; i < MAX_AXES; i++) {
+        const char *const name = list_entry(axes, n_axes, i, &name_n);
+        const char *const length = list_entry(lengths, n_lengths, i, &unused_n);
         if (name == NULL || length == NULL)
             break;
         const uint64_t count = strtoull(length, NULL, 10);
-        const char *const scale = scales == NULL ? NULL : list_entry(scales, n_scales, i, &m),
-                          *const unit = units == NULL ? NULL : list_entry(units, n_units, i, &m);
-        const bool x = n == 1 && *name == 'X', y = n == 1 && *name == 'Y';
-        if (x || y || scifio_axis(name, n) == 'z')
-            set_scale(picture, x ? 2 : y ? 1 : 0, scale, unit, m);
+        const char *const scale =
+            scales == NULL ? NULL : list_entry(scales, n_scales, i, &unused_n);
+        const char *const unit = units == NULL ? NULL : list_entry(units, n_units, i, &unit_n);
+        const bool x = name_n == 1 && *name == 'X', y = name_n == 1 && *name == 'Y';
+        if (x || y || scifio_axis(name, name_n) == 'z')
+            set_scale(picture, x ? 2 : y ? 1 : 0, scale, unit, unit == NULL ? 0 : unit_n);
         if (x)
-            metadata->nx = count < MOST ? count : MOST;
+            metadata->nx = count < MAX_COUNT ? count : MAX_COUNT;
         else if (y)
-            metadata->ny = count < MOST ? count : MOST;
+            metadata->ny = count < MAX_COUNT ? count : MAX_COUNT;
         else
-            add_axis(metadata, scifio_axis(name, n), name, n,
-                     count == 0     ? 1
-                     : count < MOST ? count
-                                    : MOST);
+            add_axis(metadata, scifio_axis(name, name_n), name, name_n,
+                     count == 0          ? 1
+                     : count < MAX_COUNT ? count
+                                         : MAX_COUNT);
     }
     complete_order(metadata);
     if (metadata->nx == 0 || metadata->ny == 0)
@@ -237,9 +243,9 @@ static char tifffile_axis(bool slices, char letter)
 
 /* Reads the shape of tifffile's array. shape: [n] the lengths of the axes, the slowest-changing
  * axis first. axes: the letters of the axes, or NULL if they are not recorded. The last axes are
- * those within a page (y, x and samples); the axes before them are axes of planes. If a single axis
- * has a letter without a meaning (Q, I), it is an axis of slices, or of channels if the user chose
- * a channel. */
+ * within a page (y, x and samples); the axes before them are axes of planes. tifffile's letters Q
+ * and I do not define what an axis means. If the meaning of a single axis is undefined, it is an
+ * axis of slices, or of channels if the user chose a channel. */
 static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, const char *axes,
                        const wu_tiff_pages *tiff_pages)
 {
@@ -249,19 +255,21 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
     const size_t named = axes == NULL ? 0 : strlen(axes);
     const bool known = named == n;
     /* The axis of the samples of a pixel is the last one, or, if planar, the one before y and x. */
-    const uint64_t s = tiff_pages->stored;
+    const uint64_t samples_a_pixel = tiff_pages->stored;
     const uint64_t nx = picture->info.nx, ny = picture->info.ny;
     const uint64_t last = shape[n - 1], second = n >= 2 ? shape[n - 2] : 1,
                    third = n >= 3 ? shape[n - 3] : 1;
-    const bool planar = n >= 3 && s > 1 && third == s && last == nx && second == ny;
+    const bool planar =
+        n >= 3 && samples_a_pixel > 1 && third == samples_a_pixel && last == nx && second == ny;
     size_t front = n; /* number of axes before those within a page; n: the shape does not fit */
     if (planar && known && strchr("CS", axes[n - 3]) == NULL)
         wu_metadata_refuse(
             metadata,
-            "has colours of %llu samples that %s says are an axis %c; save it again, "
+            "stores the axis %c of %s as the %llu colour samples of its pixels; save it again, "
             "with tifffile's photometric=\"minisblack\"",
-            (unsigned long long)s, metadata->by, axes[n - 3]);
-    if (n >= 3 && (planar || ((last == s || last == 1) && second == nx && third == ny)))
+            axes[n - 3], metadata->by, (unsigned long long)samples_a_pixel);
+    if (n >= 3 &&
+        (planar || ((last == samples_a_pixel || last == 1) && second == nx && third == ny)))
         front = n - 3;
     else if (last == nx && second == ny)
         front = n >= 2 ? n - 2 : 0;
@@ -274,14 +282,13 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
         unknown += shape[i] > 1 && (!known || strchr("TCZS", axes[i]) == NULL);
     memset(metadata->order, 0, sizeof metadata->order);
     for (size_t i = front; i-- > 0;) {
-        static const char unnamed[] = "Q";
-        const char letter = *(known ? &axes[i] : unnamed);
-        const bool silent = unknown == 1 && shape[i] > 1 && strchr("QI", letter) != NULL;
-        const bool channels = silent && wu_pages_are_channels(picture, tiff_pages->samples) &&
+        const char letter = (char)(known ? axes[i] : 'Q');
+        const bool undefined = unknown == 1 && shape[i] > 1 && strchr("QI", letter) != NULL;
+        const bool channels = undefined && wu_pages_are_channels(picture, tiff_pages->samples) &&
                               (!known || strpbrk(axes, "CS") == NULL);
-        const char axis = tifffile_axis(silent && !channels, *(channels ? "C" : &letter));
+        const char axis = tifffile_axis(undefined && !channels, (char)(channels ? 'C' : letter));
         picture->about.remarks |= channels ? WU_REMARK_TAKEN_AS_CHANNELS
-                                  : silent && picture->want.kind == WU_KIND_IMAGE
+                                  : undefined && picture->want.kind == WU_KIND_IMAGE
                                       ? WU_REMARK_TAKEN_AS_SLICES
                                       : 0;
         add_axis(metadata, axis, known ? &axes[i] : "not named", known ? 1 : strlen("not named"),
@@ -294,8 +301,7 @@ static void read_shape(wu_picture *picture, const uint64_t *shape, size_t n, con
 static tc_status read_json(wu_picture *picture, const char *text, const wu_tiff_pages *tiff_pages,
                            tc_err *err)
 {
-    enum { AXES = 16 }; /* the most axes */
-    uint64_t shape[AXES];
+    uint64_t shape[MAX_AXES];
     size_t n = 0;
     json_error_t where;
     json_t *const json = json_loads(text, 0, &where);
@@ -304,10 +310,12 @@ static tc_status read_json(wu_picture *picture, const char *text, const wu_tiff_
     size_t i;
     if (json == NULL && json_error_code(&where) == json_error_out_of_memory)
         return tc_no_memory(err, picture->path);
-    if (json_is_array(sizes) && json_array_size(sizes) > 0 && json_array_size(sizes) <= AXES) {
+    if (json_is_array(sizes) && json_array_size(sizes) > 0 && json_array_size(sizes) <= MAX_AXES) {
         json_array_foreach(sizes, i, size) {
             const json_int_t value = json_integer_value(size);
-            shape[n++] = value < 1 ? 1 : value < (json_int_t)MOST ? (uint64_t)value : MOST;
+            shape[n++] = value < 1                       ? 1
+                         : value < (json_int_t)MAX_COUNT ? (uint64_t)value
+                                                         : MAX_COUNT;
         }
         read_shape(picture, shape, n, axes, tiff_pages);
     }
@@ -318,15 +326,14 @@ static tc_status read_json(wu_picture *picture, const char *text, const wu_tiff_
 /* Reads the text of tifffile's first versions: "shape=(5, 8, 8)". */
 static void read_old_shape(wu_picture *picture, const char *text, const wu_tiff_pages *tiff_pages)
 {
-    enum { AXES = 16 }; /* the most axes that are read */
-    uint64_t shape[AXES];
+    uint64_t shape[MAX_AXES];
     size_t n = 0;
-    for (const char *at = strchr(text, '('); at != NULL && n < AXES;) {
+    for (const char *at = strchr(text, '('); at != NULL && n < MAX_AXES;) {
         char *end = NULL;
         const uint64_t value = strtoull(at + 1, &end, 10);
         if (end == at + 1)
             break;
-        shape[n++] = value < 1 ? 1 : value < MOST ? value : MOST;
+        shape[n++] = value < 1 ? 1 : value < MAX_COUNT ? value : MAX_COUNT;
         at = *end == ',' ? end : NULL;
     }
     if (n > 0)
@@ -350,22 +357,29 @@ static bool has_ome(const char *text)
     return false;
 }
 
+/* ImageJ's palettes are only for display; so are palettes in files with SCIFIO's text or OME-XML.
+ */
 bool wu_text_has_display_palettes(const char *text)
 {
     return begins_with(text, "ImageJ=") || begins_with(text, "SCIFIO=") ||
            (*text != '\0' && has_ome(text));
 }
 
-/* Refuses ScanImage's files of several channels: their pages alternate between the channels that
- * are listed in the text. five, four: the lists as ScanImage 5 and 4 write them. */
-static void read_scanimage(wu_metadata *metadata, const char *text)
+/* Refuses ScanImage's files of several channels, whose pages alternate between the channels.
+ * ScanImage 5 lists the channels in the text ("channelSave = [1;2]" or "[1 2]"); ScanImage 4 writes
+ * their number. */
+static void refuse_scanimage(wu_metadata *metadata, const char *text)
 {
-    const char *const five = strstr(text, "channelSave = ["), *const four = strstr(
-                                                                  text, "numberOfChannelsSave=");
-    const size_t n = five == NULL ? 0 : strcspn(five, "]\n");
-    const bool several = (five != NULL && (memchr(five, ';', n) != NULL ||
-                                           memchr(five + 14, ' ', n > 14 ? n - 14 : 0) != NULL)) ||
-                         (four != NULL && strtoul(four + 21, NULL, 10) > 1);
+    static const char list_key[] = "channelSave = [", number_key[] = "numberOfChannelsSave=";
+    const char *list = strstr(text, list_key), *number = strstr(text, number_key);
+    bool several = false;
+    if (list != NULL) {
+        list += sizeof list_key - 1;
+        const size_t n = strcspn(list, "]\n");
+        several = memchr(list, ';', n) != NULL || memchr(list, ' ', n) != NULL;
+    }
+    if (number != NULL)
+        several = several || strtoul(number + sizeof number_key - 1, NULL, 10) > 1;
     if (several && (begins_with(text, "SI.") || strstr(text, "\nSI.") != NULL ||
                     strstr(text, "scanimage.") != NULL || begins_with(text, "state.")))
         wu_metadata_refuse(
@@ -399,6 +413,6 @@ tc_status wu_metadata_from_text(wu_picture *picture, const char *text,
     else if (begins_with(text, "shape=("))
         read_old_shape(picture, text, tiff_pages);
     else
-        read_scanimage(&picture->metadata, text);
+        refuse_scanimage(&picture->metadata, text);
     return TC_OK;
 }

@@ -11,7 +11,7 @@
 #include "workunits/tools/tiff_open.h"
 
 /* The most bytes that libtiff may allocate at once; also the most bytes of a tile. */
-#define MAX_BLOCK ((tmsize_t)1 << 30)
+#define MAX_BLOCK_BYTES ((tmsize_t)1 << 30)
 enum { MAX_PAGES = 1 << 20 }; /* the most pages of a file */
 /* The longest side, in pixels, of a tile that is larger than the picture: with larger tiles, a file
  * of a few bytes could cause minutes of decoding. */
@@ -53,9 +53,9 @@ typedef struct tiff_state {
     bool damaged;          /* libtiff has reported an error */
     bool no_memory;        /* the reported error is that memory ran out */
     bool guarded;          /* call_guarded is running: on_error may jump to `out` */
-    jmp_buf out;
-    uint8_t *block; /* buffer for a decoded row or tile */
-    char message[300];
+    jmp_buf out;           /* the place in call_guarded to which on_error jumps */
+    uint8_t *block;        /* buffer for a decoded row or tile */
+    char message[300];     /* libtiff's first error message */
 } tiff_state;
 
 /* The function that libtiff calls on an error. Keeps the first message: later messages are
@@ -114,6 +114,7 @@ static bool directory_was_read(tiff_state *state, int status)
 
 /* --- the layout of a page -------------------------------------------------------------------- */
 
+/* Fails because samples have an unsupported type. what: a phrase that follows "is a TIFF". */
 static tc_status refuse_tiff(const wu_picture *picture, const char *what, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT,
@@ -131,7 +132,8 @@ static wu_tags tags_of(const wu_picture *picture)
 }
 
 /* The value of a tag as stored in the current page's directory, or `fallback`. Unlike read_tag16 it
- * returns values that tiff_open.c hides from libtiff, and values that libtiff changes. */
+ * returns values that tiff_open.c hides from libtiff, and values that libtiff changes. The tag's
+ * value has 2 bytes (TIFF_SHORT) or 4. */
 static uint64_t stored_tag(const wu_picture *picture, unsigned number, uint64_t fallback)
 {
     const wu_tags tags = tags_of(picture);
@@ -143,11 +145,12 @@ static uint64_t stored_tag(const wu_picture *picture, unsigned number, uint64_t 
                : fallback;
 }
 
-/* Reads a palette that does not have the 2^bits colours which libtiff requires. Sets *n to the
- * number of its colours, at most 2^bits. Returns false if there is no valid palette. */
+/* Reads a palette of more or fewer than 2^bits colours, which libtiff does not return. Sets *n to
+ * the number of colours read, at most 2^bits. Returns false if there is no valid palette. */
 static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_t entries[3][256],
                                unsigned *n)
 {
+    enum { MAX_COLOURS = 1 << 16 }; /* the most colours of a palette in a valid file */
     const wu_tags tags = tags_of(picture);
     wu_tag tag;
     uint64_t value;
@@ -159,7 +162,8 @@ static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_
     *n = each < 1u << bits ? (unsigned)each : 1u << bits;
     for (unsigned c = 0; c < 3; c++)
         for (unsigned i = 0; i < *n; i++) {
-            if (each > 65536 || !wu_tags_number(&tags, tag.at + 2 * (c * each + i), 2, &value))
+            if (each > MAX_COLOURS ||
+                !wu_tags_number(&tags, tag.at + 2 * (c * each + i), 2, &value))
                 return false;
             entries[c][i] = (uint16_t)value;
         }
@@ -173,38 +177,36 @@ static bool read_other_palette(const wu_picture *picture, unsigned bits, uint16_
 static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
-    uint16_t *red = NULL, *green = NULL, *blue = NULL, others[3][256];
-    const unsigned most = (1u << (layout->bits <= 8 ? layout->bits : 8)) - 1;
-    unsigned n = most + 1;
+    uint16_t *red = NULL, *green = NULL, *blue = NULL, entries[3][256];
+    const unsigned last = (1u << (layout->bits <= 8 ? layout->bits : 8)) - 1; /* last index used */
+    unsigned n = last + 1;
     if (TIFFGetField(state->tiff, TIFFTAG_COLORMAP, &red, &green, &blue) != 1) {
-        if (!read_other_palette(picture, layout->bits, others, &n))
+        if (!read_other_palette(picture, layout->bits, entries, &n))
             return picture->want.kind == WU_KIND_LABELS
                        ? TC_OK
                        : tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: the palette is missing",
                                  picture->path);
-        red = others[0];
-        green = others[1];
-        blue = others[2];
+        red = entries[0];
+        green = entries[1];
+        blue = entries[2];
     }
     if (layout->out.channels > 1)
         return refuse_tiff(picture, "with a palette and several samples a pixel", err);
     layout->n_colours = n;
     /* Entries have 16 bits, but some programs write values of 8 bits. */
-    unsigned largest = 0;
-    for (unsigned i = 0; i < n; i++) {
-        const unsigned all = red[i] | green[i] | blue[i];
-        largest |= all;
-    }
-    const unsigned shift = largest > 255 ? 8 : 0;
+    unsigned used_bits = 0; /* the bits that are set in any entry */
+    for (unsigned i = 0; i < n; i++)
+        used_bits |= (unsigned)red[i] | green[i] | blue[i];
+    const unsigned shift = used_bits > 255 ? 8 : 0;
     bool grey = true;
-    bool same = layout->bits <= 8; /* the palette is evenly spaced greys, which change nothing */
+    bool is_identity = layout->bits <= 8; /* evenly spaced greys, which change nothing */
     for (unsigned i = 0; i < n; i++) {
         uint8_t *c = layout->colour[i];
         c[0] = (uint8_t)(red[i] >> shift);
         c[1] = (uint8_t)(green[i] >> shift);
         c[2] = (uint8_t)(blue[i] >> shift);
         grey = grey && c[0] == c[1] && c[1] == c[2];
-        same = same && grey && c[0] == i * 255 / most;
+        is_identity = is_identity && grey && c[0] == i * 255 / last;
     }
     const uint8_t *const first = layout->colour[0];
     if (picture->want.kind != WU_KIND_IMAGE) {
@@ -212,12 +214,12 @@ static tc_status read_palette(wu_picture *picture, tiff_layout *layout, tc_err *
         return TC_OK;
     }
     if (state->display_palettes || (layout->bits == 8 && wu_is_palette_ramp(layout->colour, n))) {
-        picture->about.remarks |= same ? 0 : WU_REMARK_LOOKUP_TABLE;
+        picture->about.remarks |= is_identity ? 0 : WU_REMARK_LOOKUP_TABLE;
         return TC_OK;
     }
     if (layout->bits > 8)
         return refuse_tiff(picture, "with a palette of 16 bits", err);
-    picture->about.remarks |= same ? 0 : WU_REMARK_PALETTE;
+    picture->about.remarks |= is_identity ? 0 : WU_REMARK_PALETTE;
     layout->out = (wu_samples){ .bits = 8, .channels = grey ? 1 : 3, .rgb = true };
     layout->palette = true;
     return TC_OK;
@@ -332,8 +334,9 @@ static tc_status read_type(const wu_picture *picture, tiff_layout *layout, tc_er
     }
 }
 
-/* Reads the predictor of files without compression or with PackBits, for which libtiff ignores it
- * (with LZW and deflate, it undoes it). Only differences with PackBits are accepted. */
+/* Reads the predictor of files without compression or with PackBits, for which libtiff ignores the
+ * predictor. With LZW and deflate, libtiff undoes it. Without compression a predictor is refused;
+ * with PackBits only the horizontal one (differences) is accepted. */
 static tc_status read_predictor(const wu_picture *picture, tiff_layout *layout, tc_err *err)
 {
     const tiff_state *state = picture->state;
@@ -390,9 +393,10 @@ static bool is_secondary(TIFF *tiff)
     return (type & (FILETYPE_REDUCEDIMAGE | FILETYPE_MASK)) != 0;
 }
 
-/* Reads the offset of the next directory to *pointer. It stands after the entries (20 bytes each in
- * BigTIFF, else 12) of the directory at the offset `at`. Returns false if the file ends before it.
- */
+/* Sets *pointer to the offset of the next directory, which stands after the entries of the
+ * directory at the offset `at`. Returns false if the file ends before the pointer. A directory is
+ * the number of its entries (8 bytes in BigTIFF, else 2), the entries (20 or 12 bytes each) and the
+ * pointer (8 or 4 bytes). */
 static bool read_next_pointer(const wu_tags *tags, uint64_t at, uint64_t *pointer)
 {
     const bool big = tags->big;
@@ -423,10 +427,10 @@ static bool is_last_directory(wu_picture *picture, uint64_t from)
     const tiff_state *const state = picture->state;
     wu_metadata *const metadata = &picture->metadata;
     const wu_tags tags = tags_of(picture);
-    uint64_t pointer, number;
+    uint64_t pointer, n_entries;
     if (state->no_memory || !read_next_pointer(&tags, from, &pointer))
         return false;
-    metadata->cut = !wu_tags_number(&tags, pointer, tags.big ? 8 : 2, &number) || number == 0;
+    metadata->cut = !wu_tags_number(&tags, pointer, tags.big ? 8 : 2, &n_entries) || n_entries == 0;
     bool circle = false;
     for (size_t i = 0; i < state->n_pages && !circle; i++)
         circle = state->offsets[i] == pointer;
@@ -459,13 +463,15 @@ static tc_status next_directory(wu_picture *picture, uint32_t *number, bool *fou
     return TC_OK;
 }
 
+/* Whether two pages can be slices of the same stack. */
 static bool is_alike(const tiff_layout *a, const tiff_layout *b)
 {
     return a->nx == b->nx && a->ny == b->ny && a->out.type == b->out.type &&
            a->out.bits == b->out.bits && a->out.channels == b->out.channels;
 }
 
-/* Whether the page has the size of the first page reduced to 1/2, 1/4, 1/8, ... up to 1/1024. */
+/* Whether the page has the size of the first page reduced to 1/2, 1/4, 1/8, ... or 1/1024, rounded
+ * down or up. If the first page is one pixel wide or high, no page counts as its copy. */
 static bool is_copy(const tiff_layout *first, const tiff_layout *page)
 {
     for (uint32_t factor = 2; factor <= 1024; factor *= 2)
@@ -515,11 +521,11 @@ static tc_status add_page(wu_picture *picture, uint32_t number, tc_err *err)
     numbers[state->n_pages++] = number;
     return state->n_pages <= MAX_PAGES
                ? TC_OK
-               : tc_fail(err, TC_BAD_INPUT, "%s: %d and more pages are too many", picture->path,
-                         MAX_PAGES);
+               : tc_fail(err, TC_BAD_INPUT, "%s: has more than %d pages", picture->path, MAX_PAGES);
 }
 
-/* Reads the directories of all pages and checks that they are alike. */
+/* Reads the directories of all pages and checks that all pages have the same size and type. Leaves
+ * out secondary pages and smaller copies of the first page. */
 static tc_status scan_pages(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
@@ -532,7 +538,7 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
     }
     if (status == TC_OK && !found)
         return tc_fail(err, TC_BAD_INPUT, "%s: holds only thumbnails or masks", picture->path);
-    tiff_layout one = { 0 };
+    tiff_layout first_layout = { 0 };
     while (status == TC_OK && found) {
         status = read_layout(picture, &state->layout, err);
         if (status != TC_OK)
@@ -543,10 +549,10 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
                            "%s: page %zu has a larger picture of its own (SubIFD), of which it may "
                            "be a thumbnail; save the larger one to a file of its own",
                            picture->path, state->n_pages + 1);
-        one = first ? state->layout : one;
-        if (!first && is_copy(&one, &state->layout))
+        first_layout = first ? state->layout : first_layout;
+        if (!first && is_copy(&first_layout, &state->layout))
             picture->about.remarks |= WU_REMARK_PYRAMID;
-        else if (!is_alike(&one, &state->layout))
+        else if (!is_alike(&first_layout, &state->layout))
             return tc_fail(err, TC_BAD_INPUT, "%s: page %zu differs from page 1 in size or type",
                            picture->path, state->n_pages + 1);
         else
@@ -555,7 +561,7 @@ static tc_status scan_pages(wu_picture *picture, tc_err *err)
             status = next_directory(picture, &number, &found, err);
     }
     picture->n_pages = state->n_pages;
-    picture->samples = one.out;
+    picture->samples = first_layout.out;
     return status;
 }
 
@@ -584,8 +590,9 @@ static void read_about(wu_picture *picture)
     float x = 0, y = 0;
     uint32_t n = 0;
     const void *data = NULL;
-    /* The length in micrometres of each unit. tifffile also writes the units 4 (millimetre) and 5
-     * (micrometre), which libtiff would replace by the default. */
+    /* The length in micrometres of each unit; 0 for number 0 and RESUNIT_NONE (1). tifffile also
+     * writes the units 4 (millimetre) and 5 (micrometre), which libtiff would replace by the
+     * default. */
     static const double units[] = { [RESUNIT_INCH] = 25400, [RESUNIT_CENTIMETER] = 1e4, 1e3, 1 };
     enum { UNITS = sizeof units / sizeof units[0] };
     const uint64_t unit = stored_tag(picture, TIFFTAG_RESOLUTIONUNIT, RESUNIT_INCH);
@@ -611,12 +618,13 @@ static void find_following_planes(wu_picture *picture)
     const tiff_layout *const layout = &state->layout;
     const uint64_t *offsets = NULL, *sizes = NULL;
     const wu_tags tags = tags_of(picture);
-    uint64_t n = metadata->channels * metadata->frames * metadata->slices;
+    uint64_t n = metadata->channels * metadata->frames * metadata->slices; /* number of planes */
     n = n > metadata->images ? n : metadata->images;
+    const bool is_power_of_2 = (layout->bits & (layout->bits - 1)) == 0;
+    /* Whether the samples of a plane are contiguous in the file, each of 1, 2, 4 or 8 bytes. */
     const bool plain =
         read_tag16(state->tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) == COMPRESSION_NONE &&
-        layout->bits % 8 == 0 && (layout->bits & (layout->bits - 1)) == 0 && !layout->planar &&
-        TIFFIsTiled(state->tiff) == 0;
+        layout->bits % 8 == 0 && is_power_of_2 && !layout->planar && TIFFIsTiled(state->tiff) == 0;
     if (picture->n_pages != 1 || n < 2 || n > MAX_PAGES || metadata->planes != NULL ||
         metadata->others > 1 || !plain ||
         TIFFGetField(state->tiff, TIFFTAG_STRIPOFFSETS, &offsets) != 1 ||
@@ -651,8 +659,8 @@ static tc_status read_metadata(wu_picture *picture, tc_err *err)
         state->text == NULL ? TC_OK : wu_metadata_from_text(picture, state->text, &tiff_pages, err);
     if (status == TC_OK)
         status = wu_metadata_from_tags(picture, &tags, state->offsets, err);
-    /* If the metadata describe n planes a page, with n samples a pixel, they count each sample of a
-     * pixel as a channel. */
+    /* If the pixels have n samples, and the metadata describe n planes for each page, the metadata
+     * count each sample as a channel. */
     const uint64_t samples = state->layout.out.channels,
                    planes = metadata->channels * metadata->frames * metadata->slices;
     if (metadata->planes == NULL && samples > 1 && metadata->channels % samples == 0 &&
@@ -740,7 +748,7 @@ static tc_status open_tiff(wu_picture *picture, tc_err *err)
         return tc_no_memory(err, picture->path);
     state->listener = (wu_tiff_listener){ .error = on_error, .warning = on_warning, .user = state };
     errno = 0;
-    state->tiff = wu_tiff_read(&state->listener, picture->path, picture->file, MAX_BLOCK);
+    state->tiff = wu_tiff_read(&state->listener, picture->path, picture->file, MAX_BLOCK_BYTES);
     state->no_memory =
         state->no_memory || (state->tiff == NULL && !state->damaged && errno == ENOMEM);
     if (state->tiff == NULL || state->damaged)
@@ -761,13 +769,15 @@ static unsigned get_sample(const uint8_t *row, unsigned bits, size_t i)
         return value;
     }
     unsigned value = 0;
-    for (size_t at = i * bits; at < (i + 1) * bits; at++)
-        value = value << 1 | (row[at / 8] >> (7 - at % 8) & 1u);
+    /* Samples are packed from the most significant bit of each byte on. */
+    for (size_t bit = i * bits; bit < (i + 1) * bits; bit++)
+        value = value << 1 | (row[bit / 8] >> (7 - bit % 8) & 1u);
     return value;
 }
 
-/* Puts a sample of up to 16 bits into the page. pixel: index in the page; sample: index within the
- * pixel. */
+/* Puts a sample of up to 16 bits into the page, unless it is alpha. Replaces a palette's index by
+ * its colour, inverts, and scales 1, 2 or 4 bits to 0..255, as the layout requires. pixel: index in
+ * the page; sample: index within the pixel. */
 static void put_sample(wu_picture *picture, void *page, size_t pixel, unsigned sample,
                        unsigned value)
 {
@@ -821,8 +831,8 @@ static void undo_predictor(uint8_t *row, size_t n, unsigned step, unsigned bits)
     }
 }
 
-/* Puts n pixels of a decoded row into the page. The row has all samples of each pixel or, if the
- * file is planar, only sample number `sample`. */
+/* Puts n pixels of a decoded row into the page, the first one at the index `pixel`. The row has all
+ * samples of each pixel or, if the file is planar, only sample number `sample`. */
 static void put_row(wu_picture *picture, void *page, size_t pixel, uint8_t *row, size_t n,
                     unsigned sample)
 {
@@ -847,6 +857,8 @@ static void put_row(wu_picture *picture, void *page, size_t pixel, uint8_t *row,
                            get_sample(row, layout->bits, i * step + s));
 }
 
+/* Decodes a page without tiles, row by row. plane: if the page is planar, the number of the sample
+ * whose plane is read; else 0. row: a buffer for one row. */
 static tc_status read_strips(wu_picture *picture, unsigned plane, void *page, uint8_t *row,
                              tc_err *err)
 {
@@ -873,6 +885,7 @@ static void put_tile(wu_picture *picture, void *page, uint8_t *tile, uint32_t x0
         put_row(picture, page, (size_t)(y0 + y) * info->nx + x0, tile + y * row_bytes, nx, plane);
 }
 
+/* Decodes a page with tiles. plane: as for read_strips. tile: a buffer for one tile. */
 static tc_status read_tiles(wu_picture *picture, unsigned plane, void *page, uint8_t *tile,
                             uint32_t tile_nx, uint32_t tile_ny, tc_err *err)
 {
@@ -917,17 +930,19 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
                            picture->path, picture->info.nx, picture->info.ny, tile_nx, tile_ny);
     }
     const uint64_t samples = state->layout.planar ? 1 : state->layout.samples;
-    const uint64_t row_bytes = (row_nx * samples * state->layout.bits + 7) / 8;
-    const uint64_t has_row =
+    const uint64_t row_bytes = (row_nx * samples * state->layout.bits + 7) / 8; /* rounded up */
+    /* Sizes in bytes, as libtiff states them, of a row, and of the block (row or tile) that it
+     * decodes at once. */
+    const uint64_t row_size =
         tiled ? TIFFTileRowSize64(state->tiff) : TIFFScanlineSize64(state->tiff);
-    const uint64_t has = tiled ? TIFFTileSize64(state->tiff) : has_row;
-    if (row_nx == 0 || tile_ny == 0 || has_row < row_bytes || has / tile_ny < has_row ||
-        has > (uint64_t)MAX_BLOCK)
+    const uint64_t block_size = tiled ? TIFFTileSize64(state->tiff) : row_size;
+    if (row_nx == 0 || tile_ny == 0 || row_size < row_bytes || block_size / tile_ny < row_size ||
+        block_size > (uint64_t)MAX_BLOCK_BYTES)
         return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: odd size of rows or tiles",
                        picture->path);
 
     free(state->block);
-    state->block = malloc((size_t)has);
+    state->block = malloc((size_t)block_size);
     if (state->block == NULL)
         return tc_no_memory(err, picture->path);
     const unsigned planes = state->layout.planar ? state->layout.samples : 1;
@@ -938,8 +953,8 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
                                   : read_strips(picture, plane, state->pixels, state->block, err));
     if (state->index > 0)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: a pixel has colour %u, and its palette has %u; save it again with the "
-                       "program that made it",
+                       "%s: a pixel has the palette index %u, but the palette has only %u colours; "
+                       "save it again with the program that made it",
                        picture->path, state->index, state->layout.n_colours);
     return TC_OK;
 }
@@ -948,22 +963,24 @@ static tc_status read_page(wu_picture *picture, tc_err *err)
 static tc_status read_following_plane(wu_picture *picture, tc_err *err)
 {
     tiff_state *state = picture->state;
-    const size_t bytes = (size_t)(state->plane_bytes / picture->info.ny),
-                 sample = state->layout.bits / 8;
+    const size_t row_bytes = (size_t)(state->plane_bytes / picture->info.ny),
+                 sample_bytes = state->layout.bits / 8;
     const wu_tags tags = tags_of(picture);
     uint64_t at = state->samples_at + state->wanted * state->plane_bytes;
     free(state->block);
-    state->block = malloc(bytes);
+    state->block = malloc(row_bytes);
     if (state->block == NULL)
         return tc_no_memory(err, picture->path);
-    for (uint32_t y = 0; y < picture->info.ny; y++, at += bytes) {
-        if (!wu_tags_read(&tags, at, state->block, bytes))
+    const bool swapped = TIFFIsByteSwapped(state->tiff) && sample_bytes > 1;
+    for (uint32_t y = 0; y < picture->info.ny; y++, at += row_bytes) {
+        if (!wu_tags_read(&tags, at, state->block, row_bytes))
             return tc_fail(err, TC_BAD_INPUT, "%s: damaged TIFF: ends too early", picture->path);
-        for (size_t i = 0; TIFFIsByteSwapped(state->tiff) && sample > 1 && i < bytes; i += sample)
-            for (size_t k = 0; k < sample / 2; k++) {
+        /* Reverse the bytes of each sample if the file's byte order is not the host's. */
+        for (size_t i = 0; swapped && i < row_bytes; i += sample_bytes)
+            for (size_t k = 0; k < sample_bytes / 2; k++) {
                 const uint8_t byte = state->block[i + k];
-                state->block[i + k] = state->block[i + sample - 1 - k];
-                state->block[i + sample - 1 - k] = byte;
+                state->block[i + k] = state->block[i + sample_bytes - 1 - k];
+                state->block[i + sample_bytes - 1 - k] = byte;
             }
         put_row(picture, state->pixels, (size_t)y * picture->info.nx, state->block,
                 picture->info.nx, 0);
