@@ -51,7 +51,8 @@ typedef struct run_words {
     const char *device, *threads;
 } run_words;
 
-/* Reads --device. Checks it as texcell run would, but before the pictures are read. */
+/* Reads --device: "auto", "cpu", "opencl" or two numbers "P:D". Checks it as texcell run would, but
+ * before the pictures are read. to: the word of run_words that is set; `text` is not copied. */
 static tc_status read_device(void *to, const char *text, tc_err *err)
 {
     static const char digits[] = "0123456789";
@@ -60,7 +61,7 @@ static tc_status read_device(void *to, const char *text, tc_err *err)
         (n == 0 || m == 0 || text[n + 1 + m] != '\0'))
         return tc_fail(err, TC_USAGE,
                        "analyse: --device %s: is none of auto, cpu, opencl (the best GPU, else a "
-                       "CPU), and P:D as texcell devices numbers them",
+                       "CPU) and P:D (platform and device, as texcell devices numbers them)",
                        text);
     *(const char **)to = text;
     return TC_OK;
@@ -117,6 +118,7 @@ static tc_status remove_spool(const char *place, tc_err *err)
  * itself, err is set to an empty message. */
 static tc_status run_texcell(const run_words *o, const char *unit, const char *result, tc_err *err)
 {
+    /* seven words, and room for two options with values and the final NULL */
     const char *words[12] = { "texcell", "run", unit, "-o", result, "--replace", "--label-runs" };
     size_t n = 7;
     int signal;
@@ -214,8 +216,8 @@ static tc_status write_files(const char *folder, const wu_variant *v, const char
                : status;
 }
 
-/* Removes the files with the runs of labels (texcell run --label-runs), which only the page needs.
- */
+/* Removes the files that texcell run --label-runs writes next to results: for each row of pixels,
+ * the stretches (runs) of equal labels. Only the page needs these files. */
 static void remove_runs(const wu_variant *variants, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
@@ -286,7 +288,8 @@ typedef struct sweep {
     char *values[MAX_VALUES]; /* [n] the texts of the values; not owned */
 } sweep;
 
-/* The options of analyse that pack does not have. */
+/* The options of analyse that pack does not have. A variant is one combination of the values of the
+ * options --sweep. */
 typedef struct analyse_options {
     run_words run;
     wu_export_extras also;
@@ -335,7 +338,8 @@ static tc_status read_sweep(void *to, const char *text, tc_err *err)
 }
 
 /* Returns the option that sets the parameter of sweep i in variant k, such as "--param=radius=6".
- * Owned by the caller; NULL if there is no memory. */
+ * The variants are all pairs of values; the values of sweep 0 change fastest. The returned text is
+ * owned by the caller; it is NULL if there is no memory. */
 static char *param_of(const analyse_options *o, size_t i, size_t k)
 {
     const sweep *const s = &o->sweeps[i];
@@ -366,7 +370,8 @@ static char *name_of(char *const *params, size_t n)
 static void folder_of(size_t k, const char *name, char out[64])
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789=.-";
-    size_t n = (size_t)snprintf(out, 64, "%02zu_", k + 1); /* at most 60 characters are used */
+    size_t n = (size_t)snprintf(out, 64, "%02zu_", k + 1);
+    /* Names are cut to 60 characters. */
     for (; *name != '\0' && n < 60; name++)
         if (strchr(good, *name) != NULL)
             out[n++] = *name;
@@ -424,6 +429,7 @@ static tc_status pack_variant(const analyse_options *o, const tc_option *options
     return status;
 }
 
+/* Computes and exports a variant that was packed. folder: the folder of all variants. */
 static tc_status compute_variant(const analyse_options *o, const char *folder, wu_variant *v,
                                  tc_err *err)
 {
@@ -447,8 +453,8 @@ static tc_status analyse_variants(const analyse_options *o, const tc_option *opt
     if (variants == NULL)
         return tc_no_memory(err, "a sweep");
     if (n > MAX_VARIANTS)
-        status = tc_fail(err, TC_USAGE, "analyse: --sweep: %zu variants, of at most %d", n,
-                         MAX_VARIANTS);
+        status = tc_fail(err, TC_USAGE, "analyse: --sweep: %zu variants are too many: at most %d",
+                         n, MAX_VARIANTS);
     /* All variants are packed, which checks their parameters, before any is computed. */
     for (size_t k = 0; status == TC_OK && k < n; k++)
         status = pack_variant(o, options, argc, argv, k, &folder, &variants[k], colour, err);
@@ -512,7 +518,8 @@ tc_status wu_analyse(int argc, char **argv, tc_err *err)
     free(words);
     if (status == TC_OK && o.defaults && o.suggest)
         status = tc_fail(err, TC_USAGE, "analyse: --defaults and --suggest exclude each other");
-    /* o.sweeps is complete: --sweep is ignored when wu_pack_folder reads the options once more. */
+    /* o.sweeps is complete: --sweep (options[2]) is ignored when wu_pack_folder reads the options
+     * once more. */
     options[2] = (tc_option){ "sweep", 0, TC_TEXT, .to = &swept };
     if (status == TC_OK)
         status = o.n_sweeps > 0 ? analyse_variants(&o, options, argc, argv, err)

@@ -70,6 +70,7 @@ void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, ui
 {
     char text[16];
     const uint64_t width = (uint64_t)snprintf(text, sizeof text, "%u", number) * WU_CHAR_NX;
+    /* The number is 2 pixels from the corner; its shadow takes one more pixel. */
     if (width + 3 <= nx && WU_CHAR_NY + 3 <= ny)
         wu_canvas_shadowed_text(canvas, x + 2, y + 2, text);
 }
@@ -177,8 +178,10 @@ wu_rgb wu_colour_map(double value)
     const double start = 0.5, rotations = -0.75, hue = 1.5, darkest = 0.14, brightest = 0.92;
     const double grey = darkest + (brightest - darkest) * value; /* the place on the diagonal */
     const double angle = 2 * PI * (start / 3 + 1 + rotations * grey);
-    const double amplitude = hue * grey * (1 - grey) / 2;
+    const double amplitude = hue * grey * (1 - grey) / 2; /* distance from the diagonal */
     const double c = cos(angle), s = sin(angle);
+    /* The constants are the article's: two directions along which the perceived brightness does
+     * not change. */
     return (wu_rgb){ to_byte(grey + amplitude * (-0.14861 * c + 1.78277 * s)),
                      to_byte(grey + amplitude * (-0.29227 * c - 0.90649 * s)),
                      to_byte(grey + amplitude * (1.97294 * c)) };
@@ -186,8 +189,9 @@ wu_rgb wu_colour_map(double value)
 
 wu_rgb wu_label_colour(uint32_t label)
 {
-    /* Hues in steps of the golden ratio around the colour circle, at full brightness. In each sixth
-     * of the circle one component is 1, one is `low`, and one rises or falls between them. */
+    /* Hues in steps of the golden ratio (its fractional part) around the colour circle, at full
+     * brightness. In each sixth of the circle one component is 1, one is `low`, and one rises or
+     * falls between them. */
     const double turn = 0.61803398874989485 * label;
     const double hue = (turn - floor(turn)) * 6;
     const double rise = hue - floor(hue), low = 0.3;

@@ -9,13 +9,15 @@
 
 #include "app/base/status.h"
 
+/* A colour. */
 typedef struct wu_rgb {
     uint8_t r, g, b;
 } wu_rgb;
 
+/* A picture that is drawn into. */
 typedef struct wu_canvas {
-    uint32_t nx, ny;
-    uint8_t *data; /* [ny][nx][3], owned */
+    uint32_t nx, ny; /* width and height in pixels */
+    uint8_t *data;   /* [ny][nx][3], owned */
 } wu_canvas;
 
 /* Makes a canvas of one colour. what: the name of the picture in messages. TC_BAD_INPUT: the size

@@ -19,8 +19,8 @@
 
 enum { STAINS = 3 }; /* greatest number of stains in a set */
 
-/* Two or three stains: row[i] has the optical densities of stain i for red, green and blue. If
- * there are two, name[2] is NULL. */
+/* Two or three stains. row[i]: the optical densities of stain i for red, green and blue. If there
+ * are two stains, name[2] is NULL. */
 typedef struct stain_set {
     const char *name[STAINS];
     double row[STAINS][3];
@@ -75,6 +75,7 @@ static bool invert_stains(const stain_set *set, size_t k, double out[3])
 {
     double m[3][3];
     memcpy(m, set->row, sizeof m);
+    /* The rows of m are stains, its columns c are colours. */
     for (size_t c = 0; set->name[2] == NULL && c < 3; c++)
         m[2][c] = m[0][(c + 1) % 3] * m[1][(c + 2) % 3] - m[0][(c + 2) % 3] * m[1][(c + 1) % 3];
     const double *const a = m[(k + 1) % 3], *const b = m[(k + 2) % 3];
@@ -85,7 +86,7 @@ static bool invert_stains(const stain_set *set, size_t k, double out[3])
     }
     for (size_t c = 0; c < 3; c++)
         out[c] /= det;
-    return fabs(det) > 1e-3;
+    return fabs(det) > 1e-3; /* also false if a division by 0 made `out` infinite or NaN */
 }
 
 /* Sets density[v] to -log10(v / 255) times 2^16, computed from integer logarithms to base 2; the
@@ -97,6 +98,7 @@ static void make_densities(int32_t density[256])
     for (uint64_t v = 1; v < 256; v++) {
         /* log2(255 / v) times 2^28, from logarithms times 2^80 */
         const uint64_t log2 = (uint64_t)((tc_log2_q80(255) - tc_log2_q80(v)) >> 52);
+        /* from units of 2^-28 to 2^-16, rounded */
         density[v] = (int32_t)(((log2 * log10_of_2 >> 32) + (1 << 11)) >> 12);
     }
 }
@@ -131,7 +133,7 @@ static tc_status choose_stain(const char *stain, const char *stains, wu_colour *
         status =
             tc_fail(err, TC_BAD_INPUT, "%s: the stains are too much alike to be separated", stains);
     for (size_t c = 0; status == TC_OK && c < 3; c++)
-        out->weight[c] = (int64_t)floor(column[c] * grey_per_density * 65536 + 0.5);
+        out->weight[c] = (int64_t)floor(column[c] * grey_per_density * 65536 + 0.5); /* rounded */
     json_decref(json);
     make_densities(out->density);
     out->is_stain = true;
@@ -169,7 +171,8 @@ tc_status wu_colour_choose(const char *channel, const char *stain, const char *s
                          channel);
 }
 
-/* The grey value of a pixel. */
+/* The grey value of a pixel: the mean of red, green and blue, rounded down; or the amount of the
+ * stain, rounded and limited to 0..255. */
 static uint8_t grey_of(const wu_colour *colour, const uint8_t *rgb)
 {
     int64_t sum = (int64_t)1 << 31; /* 0.5 in units of 2^-32, for rounding */

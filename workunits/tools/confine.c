@@ -84,7 +84,7 @@ tc_status wu_confine(char *const *inputs, size_t n, const char *output, tc_err *
     if (output != NULL)
         add_place(&l, os_kind_of(output) == OS_FOLDER ? strdup(output) : tc_folder_of(output),
                   OS_MAY_WRITE);
-    add_place(&l, strdup(""), OS_MAY_NOTHING);
+    add_place(&l, strdup(""), OS_MAY_NOTHING); /* ends the list */
     if (l.failed)
         status = tc_no_memory(err, "the names of inputs");
     else if (!os_confine(l.places,

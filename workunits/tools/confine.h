@@ -9,10 +9,10 @@
 #include <stddef.h>
 
 /* Restricts this process to reading the n inputs (NULL entries are ignored) and writing to the
- * output (os_confine). An input that is a folder can be read with everything below it; if an input
- * is a file, the other files in its folder can be read, too. output: a folder in which files can be
- * written, or a file in such a folder; NULL if no file need be written. TC_TRY_LATER: the operating
- * system refused. */
+ * output (os_confine). If an input is a folder, everything below it can be read. If an input is a
+ * file, the other files in its folder can be read, too. output: a folder in which files can be
+ * written, or a file in such a folder; NULL if the process writes no file. TC_TRY_LATER: the
+ * operating system refused. */
 tc_status wu_confine(char *const *inputs, size_t n, const char *output, tc_err *err);
 
 #endif

@@ -101,6 +101,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
 static const char list_title[] = "# written by texcell-wu export, which removes these files at the "
                                  "next export into this folder\n";
 
+/* Fails because the list cannot be written; errno has the reason. */
 static tc_status fail_list(const char *folder, tc_err *err)
 {
     return tc_fail(err, TC_IO, "%s/" WU_EXPORT_LIST ": cannot be written: %s", folder,
@@ -134,11 +135,12 @@ wu_file_name wu_array_file_name(const wu_result_file *file, const wu_declaration
                                 const char *array)
 {
     assert(item < file->n_items);
-    const char *const name = file->item_names[item], *const mark = strstr(d->name, "{item}");
-    const size_t name_start = mark == NULL ? 0 : (size_t)(mark - d->name), n = strlen(name);
+    const char *const name = file->item_names[item], *const place = strstr(d->name, "{item}");
+    const size_t name_start = place == NULL ? 0 : (size_t)(place - d->name), n = strlen(name);
     wu_file_name out = { "" };
+    /* d->name is a pattern such as "labels_{item}": the item's name begins where "{item}" does. */
     strncat(out.text, array, sizeof out.text - 1);
-    if (mark != NULL && strlen(array) >= name_start + n &&
+    if (place != NULL && strlen(array) >= name_start + n &&
         strncmp(array + name_start, name, n) == 0)
         memcpy(out.text + name_start, wu_result_item_title(file, item).text, n);
     return out;
@@ -148,7 +150,7 @@ wu_file_name wu_array_file_name(const wu_result_file *file, const wu_declaration
 static tc_status refuse_existing(const char *path, const char *folder, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT,
-                   "%s: exists, and %s/" WU_EXPORT_LIST " does not list it; remove it, or give "
+                   "%s: exists, and %s/" WU_EXPORT_LIST " does not list it; remove it, or choose "
                    "another folder",
                    path, folder);
 }
@@ -170,8 +172,9 @@ tc_status wu_export_list_file(const char *folder, const char *name, const char *
     return status;
 }
 
-/* Whether an export can have written a file of this name, which has n characters: it contains no
- * folder, is not hidden, and has an extension that exports use. */
+/* Whether an export can have written a file of this name: the name contains no folder, does not
+ * begin with a dot, and has an extension that exports use. n: the length of the name, which other
+ * characters may follow. */
 static bool is_export_name(const char *name, size_t n)
 {
     static const char *const ends[] = { ".csv", ".json", ".png", ".tif", ".geojson" };
@@ -259,9 +262,9 @@ static tc_status keep_edited(const char *folder, const char *name, time_t finish
     }
 }
 
-/* Removes the file that a line of the list names, if an export can have written it, and its
- * temporary file, which a killed export may have left. finished: the time at which this export
- * ended, or 0 if it did not end. */
+/* Removes the file that a line of the list names, if an export can have written such a file. Also
+ * removes the file's temporary file, which a killed export may have left. finished: the time at
+ * which the export that wrote the list ended, or 0 if it did not end. */
 static tc_status remove_listed(const char *folder, char *line, time_t finished, tc_err *err)
 {
     const size_t n = strlen(line);
@@ -274,8 +277,8 @@ static tc_status remove_listed(const char *folder, char *line, time_t finished, 
     return status == TC_OK ? remove_file(folder, line, ".tmp", err) : status;
 }
 
-/* Whether the list begins with the title. A list that is empty or ends within the title counts,
- * too: it was cut short by a full disk. line: a buffer of `size` bytes. */
+/* Whether the list begins with the title. A list that is empty or ends within the title is
+ * accepted, too: it was cut short by a full disk. line: a buffer of `size` bytes. */
 static bool begins_list(char *line, size_t size, FILE *list)
 {
     if (fgets(line, (int)size, list) == NULL)
@@ -287,7 +290,7 @@ static bool begins_list(char *line, size_t size, FILE *list)
 /* Returns the time at which the export that wrote the list ended, or 0 if it did not end or the
  * time is not known. The list must have been read up to the end of its title; reading continues
  * there. */
-static time_t when_finished(FILE *list)
+static time_t time_of_end(FILE *list)
 {
     char line[1024] = "";
     struct stat info;
@@ -317,7 +320,7 @@ static tc_status clear_folder(const char *folder, tc_err *err)
         status = tc_fail(err, TC_BAD_INPUT,
                          "%s/" WU_EXPORT_LIST ": is not the list of an export; give another folder",
                          folder);
-    const time_t finished = list != NULL ? when_finished(list) : 0;
+    const time_t finished = list != NULL ? time_of_end(list) : 0;
     while (status == TC_OK && list != NULL && fgets(line, sizeof line, list) != NULL)
         status = remove_listed(folder, line, finished, err);
     if (list != NULL)
@@ -354,8 +357,9 @@ tc_status wu_open_unit_of_result(const wu_result_file *file, const char *path, b
     return TC_OK;
 }
 
-/* Prints a note if the result has pictures that the options do not export, and a note about each
- * array that no file contains. used: [number of arrays] whether an array needs no note; updated. */
+/* Prints a note if the result has pictures that the options do not export. Also prints a note about
+ * each array that no file contains and that no option would export. used: [number of arrays]
+ * whether a file contains the array; updated. */
 static void note_unused(const wu_result_file *file, wu_export_extras extras, bool *used)
 {
     bool has_pictures = false;

@@ -10,7 +10,7 @@
 #include "workunits/format/result_file.h"
 #include "workunits/format/title.h"
 
-/* The name of the file, in the folder of an export, that lists the files of the export: a title
+/* The name of the file that lists the files of an export, in the folder of the export: a title
  * line, then a name per line. */
 #define WU_EXPORT_LIST "exported.txt"
 #define WU_EXPORT_PARAMETERS "parameters" /* file name, without ".json" */
@@ -18,7 +18,8 @@
 /* What an export writes besides tables. */
 typedef struct wu_export_extras {
     bool pictures, tiff, geojson; /* PNG, TIFF and GeoJSON files are written */
-    bool for_report; /* a report's page shows the pictures; parameters.json is written for it */
+    bool for_report; /* the command analyse exports for a report's page, which shows the pictures:
+                        parameters.json is written, too */
     bool without_items_csv;  /* items.csv and columns.csv are not written here, but by
                                 wu_report_write_marks_csv */
     bool only_removes_files; /* wu_export_write writes nothing, but removes an earlier export's
@@ -34,12 +35,13 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
 tc_status wu_export_check_folder(const char *folder, tc_err *err);
 
 /* Opens a work unit and checks that the result was computed from it: compares size, CRC-32 and
- * SHA-256. by_crc: SHA-256 is not compared, which suffices if both files were written a moment ago.
+ * SHA-256. by_crc: only size and CRC-32 are compared, which suffices if both files were written a
+ * moment ago.
  * TC_BAD_INPUT: it is another work unit. */
 tc_status wu_open_unit_of_result(const wu_result_file *file, const char *path, bool by_crc,
                                  wu_job **job, tc_err *err);
 
-/* The title of an item of the result (wu_item_title_of). */
+/* The title of an item of the result: its name in file names (wu_item_title_of). */
 wu_item_title wu_result_item_title(const wu_result_file *file, size_t item);
 
 /* The name of a file, without its extension. */

@@ -23,9 +23,9 @@ typedef struct ring {
     size_t first, n; /* its corners are rings.corners[first, first + n); the last is equal to the
                         first */
     int64_t area;    /* enclosed area in pixels; negative for a hole */
-    corner below; /* a pixel of the region just below a side of the ring; if the ring is the border
-                     of a hole, the pixel above this one is in the hole */
-    size_t outer; /* for a hole: index of the ring around it */
+    corner below;    /* a pixel of the region that has a side of the ring as its upper side; if the
+                        ring is the border of a hole, the pixel above this pixel is in the hole */
+    size_t outer;    /* for a hole: index of the ring around it */
 } ring;
 
 /* All rings of a slice. */
@@ -86,7 +86,7 @@ static bool add_ring(rings *r, uint32_t label, size_t from, size_t to)
             return false;
         r->corners = corners;
         const corner c = r->walk[i < to ? i : from], last = i > from ? r->walk[i - 1] : c;
-        if (c.x > last.x)
+        if (c.x > last.x) /* a side to the right has the region below it */
             added->below = last;
         r->corners[r->n_corners++] = c;
     }
@@ -116,11 +116,13 @@ static bool split_walk(rings *r, uint32_t label, uint32_t nx)
             *corner_index = (uint32_t)n;
         }
     }
+    /* What remains is the starting point alone. */
     if (n > 0)
         r->walk_index[(size_t)r->walk[0].y * (nx + (size_t)1) + (size_t)r->walk[0].x] = 0;
     return good;
 }
 
+/* Orders rings by label, and the rings of a label in the order in which they were added. */
 static int compare_rings(const void *left, const void *right)
 {
     const ring *const a = left, *const b = right;
@@ -131,7 +133,7 @@ static int compare_rings(const void *left, const void *right)
 
 /* Whether the ring `outer` encloses the centre of a pixel, that is, whether a line from there to
  * the left crosses the ring an odd number of times. */
-static bool encloses(const rings *r, const ring *outer, corner pixel)
+static bool ring_encloses(const rings *r, const ring *outer, corner pixel)
 {
     bool inside = false;
     for (size_t i = outer->first; i + 1 < outer->first + outer->n; i++) {
@@ -149,7 +151,7 @@ static void assign_holes(rings *r)
     for (size_t i = 0; i < r->n; i++) {
         ring *const hole = &r->list[i];
         size_t k = i;
-        hole->outer = i;
+        hole->outer = i; /* stands for "none found" */
         if (hole->area > 0)
             continue;
         while (k > 0 && r->list[k - 1].label == hole->label)
@@ -157,7 +159,7 @@ static void assign_holes(rings *r)
         for (; k < r->n && r->list[k].label == hole->label; k++) {
             const ring *const outer = &r->list[k];
             if (outer->area > 0 && (hole->outer == i || outer->area < r->list[hole->outer].area) &&
-                encloses(r, outer, (corner){ hole->below.x, hole->below.y - 1 }))
+                ring_encloses(r, outer, (corner){ hole->below.x, hole->below.y - 1 }))
                 hole->outer = k;
         }
     }
@@ -207,6 +209,7 @@ static void put_polygon(geojson *g, const rings *r, size_t outer, size_t from, s
     fputc(']', g->out.file);
 }
 
+/* Begins a feature. kind: the GeoJSON type of its geometry. */
 static void begin_feature(geojson *g, const char *kind)
 {
     fprintf(g->out.file, "%s\n{\"type\":\"Feature\",\"geometry\":{\"type\":\"%s\",\"coordinates\":",
@@ -230,7 +233,7 @@ static void end_feature(geojson *g, const char *title, uint64_t number, int64_t 
 static void put_regions(geojson *g, const rings *r, const char *title, int64_t z)
 {
     for (size_t from = 0, to; from < r->n; from = to) {
-        size_t outers = 0;
+        size_t outers = 0; /* number of rings that are not holes: separate parts of the region */
         for (to = from; to < r->n && r->list[to].label == r->list[from].label; to++)
             outers += r->list[to].area > 0;
         begin_feature(g, outers > 1 ? "MultiPolygon" : "Polygon");

@@ -14,7 +14,8 @@ enum {
     MAX_SLICES = 36,     /* greatest number of slices of a stack that are drawn side by side */
     SMALL_MAP = 400,     /* maps whose longer side has fewer pixels are enlarged */
     LONGEST_SIDE = 8192, /* longest side of the picture of a stack's middle planes, in pixels */
-    MOST_RATIO = 100     /* a voxel's longest side is drawn at most as this many of its shortest */
+    /* A voxel's side is drawn at most this many times as long as its shortest side. */
+    MAX_VOXEL_RATIO = 100
 };
 
 static const wu_rgb white = { 255, 255, 255 }, black = { 0, 0, 0 };
@@ -101,7 +102,7 @@ typedef struct montage {
     uint32_t x0, y0, nx, ny;  /* the part of each slice that is shown, in pixels of the slice */
     uint64_t scale;           /* pixels of the canvas per pixel of the slice */
     bool numbered;            /* each slice has its number in a corner */
-    uint64_t gap;             /* pixels of the canvas between slices */
+    uint64_t gap;             /* gap between slices, in pixels of the canvas */
     uint64_t width, height;   /* size of all slices together, in pixels of the canvas */
 } montage;
 
@@ -173,13 +174,14 @@ static tc_status write_canvas(const wu_canvas *canvas, drawing *d, const char *f
 
 /* --- maps ------------------------------------------------------------------------------------ */
 
+/* What is shown of a map. */
 typedef struct map_view {
     double min, max;         /* range of the finite values; min > max: there are none */
     uint32_t x0, y0, x1, y1; /* the part that is shown: [x0, x1) x [y0, y1) */
 } map_view;
 
-/* Finds the range of the values, and the part of the picture that has values, with a margin of a
- * quarter of its size around it. */
+/* Finds the range of the values, and the part of the picture that has values. This part gets a
+ * margin of a quarter of its width or height on each side. */
 static map_view find_view(const drawing *d)
 {
     const float *values = d->data;
@@ -220,7 +222,7 @@ static wu_rgb map_colour(const drawing *d, const void *user, uint32_t x, uint32_
 }
 
 /* The colour of the item's own picture, without the map: a colour_fn, like the functions below. */
-static wu_rgb ground_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+static wu_rgb picture_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     (void)user;
     return background_colour(d, voxel_index(d, x, y, z), no_value_colour);
@@ -297,13 +299,15 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     const montage m = make_montage(d, v.x0, v.y0, v.x1 - v.x0, v.y1 - v.y0, SMALL_MAP);
     const uint64_t panels = d->pixels.nx > 0 ? 3 : 1;
     const uint64_t larger = m.width > m.height ? m.width : m.height;
-    /* Pixels of the canvas per dot of the font: at least 2, and more for larger maps. */
+    /* Pixels of the canvas per dot of the font: about 1/300 of the map's longer side, but at least
+     * 2 and at most about 10. */
     const uint64_t scale = larger > 3000 ? 10 : larger < 450 ? 2 : larger / 300 + 1;
-    const uint64_t pad = 6 * scale;
-    const uint64_t line = (WU_CHAR_NY + 3) * scale;
-    const uint64_t top = pad + 2 * line;
+    const uint64_t pad = 6 * scale;                 /* width of margins */
+    const uint64_t line = (WU_CHAR_NY + 3) * scale; /* height of a line of text */
+    const uint64_t top = pad + 2 * line; /* the two lines are the title and the item's name */
     const bar_text numbers = bar_numbers(&v);
     const uint64_t bar = (BAR_NX + BAR_GAP + numbers.longest * WU_CHAR_NX) * scale;
+    /* Height of the colour bar, at least 30 dots, so that its three numbers do not overlap. */
     const uint64_t height = m.height < 30 * scale ? 30 * scale : m.height;
     const uint64_t width = pad + panels * (m.width + pad) + bar + pad;
     if (numbers.n == 0)
@@ -316,7 +320,7 @@ static tc_status draw_map(drawing *d, const char *folder, tc_err *err)
     draw_text_line(&canvas, pad, pad + line, scale, d->file->item_names[d->item], width - 2 * pad);
     uint64_t left = pad;
     if (panels > 1) {
-        draw_montage(&canvas, left, top, d, &m, ground_colour, NULL);
+        draw_montage(&canvas, left, top, d, &m, picture_colour, NULL);
         left += m.width + pad;
         draw_montage(&canvas, left, top, d, &m, overlay_colour, &v);
         left += m.width + pad;
@@ -376,8 +380,8 @@ typedef struct label_sums {
     uint64_t sum_x, sum_y, area;
 } label_sums;
 
-/* Draws each label at the centroid of its region in a 2D picture, if the region is large enough for
- * the number. scale: pixels of the canvas per pixel. */
+/* Draws each label at the centroid of its region in a 2D picture, if the region's area on the
+ * canvas is at least the square of the number's width. scale: pixels of the canvas per pixel. */
 static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scale, tc_err *err)
 {
     const size_t n = (size_t)d->nx * d->ny;
@@ -418,13 +422,15 @@ static tc_status draw_numbers(wu_canvas *canvas, const drawing *d, uint64_t scal
     return TC_OK;
 }
 
+/* The colour of a voxel of labels or a mask in a slice. */
 static wu_rgb label_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     (void)user;
     return plane_colour(d, 2, x, y, z);
 }
 
-static wu_rgb plain_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
+/* White inside a mask, black outside. */
+static wu_rgb black_or_white(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     (void)user;
     return label_at(d, x, y, z) != 0 ? white : black;
@@ -449,11 +455,13 @@ static tc_status draw_labels(drawing *d, const char *folder, tc_err *err)
     return draw_slices(d, folder, label_colour, WU_SMALL_SIDE, ".png", err);
 }
 
-/* Draws the middle plane perpendicular to the axis `across` into width x height pixels at x = left.
- * Its horizontal axis is x, or y if across is 0. */
+/* Draws the middle plane perpendicular to the axis `across` (as in is_on_outline) into width x
+ * height pixels of the canvas, from its column `left` on. The plane's horizontal axis is x, or y if
+ * `across` is 0; its vertical axis is z, or y if `across` is 2. */
 static void draw_plane(wu_canvas *canvas, const drawing *d, unsigned across, uint64_t left,
                        uint64_t width, uint64_t height)
 {
+    /* Lengths of the two axes in voxels; (u, v) is a pixel on the canvas, (i, j) its voxel. */
     const uint32_t nu = across == 0 ? d->ny : d->nx, nv = across == 2 ? d->ny : d->nz;
     for (uint64_t v = 0; v < height; v++)
         for (uint64_t u = 0; u < width; u++) {
@@ -477,10 +485,11 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
     const double cubes[3] = { 1, 1, 1 };
     const double *const step = um != NULL && um[0] > 0 && um[1] > 0 && um[2] > 0 ? um : cubes;
     const double least = fmin(step[0], fmin(step[1], step[2]));
-    const double z = d->nz * fmin(step[0] / least, MOST_RATIO),
-                 y = d->ny * fmin(step[1] / least, MOST_RATIO);
-    const double x = d->nx * fmin(step[2] / least, MOST_RATIO);
-    const double side = fmax(2 * x + y, fmax(y, z));
+    /* Lengths of the axes in units of the voxels' shortest side. */
+    const double z = d->nz * fmin(step[0] / least, MAX_VOXEL_RATIO),
+                 y = d->ny * fmin(step[1] / least, MAX_VOXEL_RATIO);
+    const double x = d->nx * fmin(step[2] / least, MAX_VOXEL_RATIO);
+    const double side = fmax(2 * x + y, fmax(y, z)); /* the longer side of all planes together */
     const double scale = side > LONGEST_SIDE
                              ? LONGEST_SIDE / side
                              : (double)wu_enlargement((uint64_t)side, WU_SMALL_SIDE);
@@ -501,11 +510,11 @@ static tc_status draw_planes(drawing *d, const char *folder, tc_err *err)
  * sign. */
 static tc_status draw_mask(drawing *d, const char *folder, tc_err *err)
 {
-    return_if_error(d->pixels.nx > 0
-                        ? draw_labels(d, folder, err)
-                        : draw_slices(d, folder, plain_colour, 0 /* not enlarged */, ".png", err));
+    return_if_error(d->pixels.nx > 0 ? draw_labels(d, folder, err)
+                                     : draw_slices(d, folder, black_or_white, 0 /* not enlarged */,
+                                                   ".png", err));
     if (d->pixels.nx > 0)
-        return_if_error(draw_slices(d, folder, plain_colour, 0, "+plain.png", err));
+        return_if_error(draw_slices(d, folder, black_or_white, 0, "+plain.png", err));
     return d->nz > 1 ? draw_planes(d, folder, err) : TC_OK;
 }
 

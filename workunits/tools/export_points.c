@@ -8,6 +8,7 @@
 #include "workunits/format/csv.h"
 #include "workunits/tools/export.h"
 
+#define FAR 1e9 /* larger than any z: [-FAR, FAR) contains all points */
 enum {
     MAX_SLICES = 36, /* greatest number of slices of a stack that are drawn side by side */
     ARM = 3,         /* length of the arms of a cross, in pixels of the canvas */
@@ -68,7 +69,8 @@ typedef struct view {
     bool has_number;           /* the slice's number is drawn, as there are several slices */
 } view;
 
-/* Draws a cross at the position (y, x) of the picture. */
+/* Draws a cross at the position (y, x) of the picture, in pixels; whole numbers are the centres of
+ * pixels. Arms are cut at the border of the picture. */
 static void draw_cross(wu_canvas *canvas, const view *v, const wu_pixels *px, double y, double x)
 {
     const int64_t scale = (int64_t)v->scale, nx = px->nx * scale, ny = px->ny * scale;
@@ -138,7 +140,7 @@ static tc_status write_views(const view *views, size_t n, size_t columns, const 
 }
 
 /* Sets *lo and *hi to the least and the largest grey value. */
-static void grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
+static void find_grey_range(const wu_pixels *px, unsigned *lo, unsigned *hi)
 {
     const size_t n = (size_t)px->nx * px->ny * px->nz;
     *lo = 65535;
@@ -159,9 +161,9 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
         wu_item_title_of(images->items[item].name, images->items[item].source);
     char name[2 * WU_MAX_NAME];
     TC_AUTO(wu_pixels_free) wu_pixels px = { .nx = 0 };
-    view whole_view = { .first = -1e9, .last = 1e9 /* all points */ }, views[MAX_SLICES];
+    view whole_view = { .first = -FAR, .last = FAR }, views[MAX_SLICES];
     return_if_error(wu_item_load(images, item, &px, err));
-    grey_range(&px, &whole_view.lo, &whole_view.hi);
+    find_grey_range(&px, &whole_view.lo, &whole_view.hi);
     whole_view.z1 = px.nz;
     snprintf(name, sizeof name, "%s_%s", table, title.text);
     return_if_error(write_views(&whole_view, 1, 1, &px, p, item, folder, name, err));
@@ -169,12 +171,13 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
     if (px.nz > 1) {
         const uint32_t n = px.nz < MAX_SLICES ? px.nz : MAX_SLICES;
         for (uint32_t i = 0; i < n; i++) {
+            /* evenly spaced, from the first slice to the last */
             const uint32_t z = (uint32_t)((uint64_t)i * (px.nz - 1) / (n - 1));
             views[i] = whole_view;
             views[i].z0 = z;
             views[i].z1 = z + 1;
             /* Each slice shows the points up to the middle between it and the next slice drawn. */
-            views[i].first = i == 0 ? -1e9 : (views[i - 1].z0 + z) / 2.0;
+            views[i].first = i == 0 ? -FAR : (views[i - 1].z0 + z) / 2.0;
             if (i > 0)
                 views[i - 1].last = views[i].first;
         }

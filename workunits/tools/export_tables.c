@@ -24,6 +24,7 @@ void wu_export_put_item_cells(const wu_result_file *file, uint64_t item, wu_csv 
         wu_csv_put_cell(out, file->item_sources[item]);
 }
 
+/* Writes the titles of the cells of wu_export_put_item_cells. */
 static void put_item_titles(const wu_result_file *file, wu_csv *out)
 {
     wu_csv_put_cell(out, "item");
@@ -120,7 +121,7 @@ typedef struct long_table {
     } keys[WU_MAX_AXES]; /* the descriptions of each axis' entries */
 } long_table;
 
-/* Loads the keys of an axis, if it has any. */
+/* Loads the WU_KEYS array of an axis, if it has one. */
 static tc_status load_keys(long_table *t, unsigned axis, tc_err *err)
 {
     const char *const name = t->declared->axes[axis].array;
@@ -152,7 +153,7 @@ static tc_status open_long_table(const wu_result_file *file, const wu_declaratio
     if (out->info->shape[0] != file->n_items || d->axes[d->n_axes - 1].words == NULL ||
         out->info->dtype == WU_STR)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: %s: does not fit the items, or its columns have no names", file->path,
+                       "%s: %s: has another number of items, or columns without names", file->path,
                        out->info->name);
     for (unsigned i = 0; i < d->n_axes; i++)
         return_if_error(load_keys(out, i, err));
@@ -165,8 +166,9 @@ static void close_long_table(long_table *t)
         free(t->keys[i].rows);
 }
 
-/* Writes the key cells of axis i: one cell, or one for each number of its keys. *entry: index of
- * the entry that the cells describe. If entry is NULL, the titles of these cells are written. */
+/* Writes the key cells of axis i: one cell for each column of its WU_KEYS array, or a single cell
+ * if it has none. *entry: index of the entry that the cells describe. If entry is NULL, writes the
+ * titles of these cells. */
 static void put_axis_cells(const long_table *t, unsigned i, const uint64_t *entry, wu_csv *out)
 {
     const wu_axis *const axis = &t->declared->axes[i];
@@ -191,7 +193,8 @@ static void put_axis_cells(const long_table *t, unsigned i, const uint64_t *entr
     }
 }
 
-/* Writes the first cells of line `row`: the item, and the entry on each axis except the last. */
+/* Writes the first cells of line `row`: the item, and the entry on each axis except the last. `row`
+ * counts the combinations of item and entries, the last of these axes fastest. */
 static void put_key_cells(const long_table *t, uint64_t row, wu_csv *out)
 {
     uint64_t entry[WU_MAX_AXES] = { 0 }, rest = row;
@@ -214,7 +217,7 @@ static tc_status write_long_titles(const long_table *t, wu_csv *out, tc_err *err
     return wu_csv_end_line(out, err);
 }
 
-/* Writes a line for each row of the array's last axis. */
+/* Writes a line for each combination of an item and entries on all axes but the last. */
 static tc_status write_long_rows(const long_table *t, wu_csv *out, tc_err *err)
 {
     const uint32_t columns = t->declared->axes[t->declared->n_axes - 1].n;

@@ -14,8 +14,9 @@
 #include "workunits/tools/tiff_open.h"
 
 enum {
-    BIG = 1 << 30,   /* files with more bytes of samples are written as BigTIFF */
-    STRIP = 1 << 18, /* approximate size of a strip, in bytes before compression */
+    BIG_BYTES = 1 << 30,   /* files with more bytes of samples are written as BigTIFF */
+    STRIP_BYTES = 1 << 18, /* approximate size of a strip, in bytes before compression */
+    ZLIB_BYTES = 6         /* bytes of a zlib stream besides its deflated data */
 };
 
 /* A file being written. */
@@ -44,8 +45,8 @@ static void keep_message(void *user, const char *format, va_list args)
         vsnprintf(f->message, sizeof f->message, format, args);
 }
 
-/* Sets the tags of page z. The first page gets a description in ImageJ's format, which must be
- * ASCII, so that the unit is "micron". */
+/* Sets the tags of page z. The first page gets a description in ImageJ's format. The description
+ * must be ASCII, and so the unit is "micron" instead of a micro sign. */
 static void set_tags(tiff_file *f, uint32_t z)
 {
     char description[200];
@@ -74,8 +75,9 @@ static void set_tags(tiff_file *f, uint32_t z)
         TIFFSetField(f->tiff, TIFFTAG_IMAGEDESCRIPTION, description);
 }
 
-/* Converts n values to samples of the file: labels to 16 bits, which ImageJ opens, masks to 0 and
- * 255. Returns false if a label needs 32 bits. */
+/* Converts n values of f->values to samples of the file in f->strip: labels to 16 bits, which
+ * ImageJ opens, or 32 if f->bits is 32; masks to 0 and 255; maps unchanged. Returns false if
+ * f->bits is 16 and a label needs 32 bits. */
 static bool put_values(const tiff_file *f, size_t n)
 {
     const int32_t *const labels = (const void *)f->values;
@@ -97,18 +99,18 @@ static bool put_values(const tiff_file *f, size_t n)
  * smaller than the strip; then libtiff must compress the strip. */
 static size_t deflate_strip(const tiff_file *f, size_t n)
 {
-    const size_t limit = n / WU_ROWS_MIN_RATIO < STRIP ? n / WU_ROWS_MIN_RATIO : STRIP;
+    const size_t limit = n / WU_ROWS_MIN_RATIO < STRIP_BYTES ? n / WU_ROWS_MIN_RATIO : STRIP_BYTES;
     const wu_row_layout layout = { .word = f->bits / 8, .row = f->row_bytes };
     const size_t deflated = f->is_float ? 0
                                         : wu_deflate_rows(f->deflater, layout, f->strip, n, 0, true,
                                                           f->compressed + 2, limit);
-    const unsigned long sum = adler32_z(1, f->strip, n);
+    const unsigned long sum = adler32_z(1, f->strip, n); /* Adler-32 begins with 1 */
     unsigned char *const end = f->compressed + 2 + deflated;
     f->compressed[0] = 0x78; /* deflate, window of 32 KiB */
     f->compressed[1] = 0x01; /* fastest level; makes the header a multiple of 31 */
     for (int i = 0; i < 4; i++)
         end[i] = (unsigned char)(sum >> (24 - 8 * i));
-    return deflated == 0 ? 0 : deflated + 6;
+    return deflated == 0 ? 0 : deflated + ZLIB_BYTES;
 }
 
 static tc_status fail_writing(const tiff_file *f, const char *path, tc_err *err)
@@ -162,14 +164,15 @@ static void set_layout(tiff_file *f, const wu_item *item)
         memcpy(f->um + 1, item->pixel, 2 * sizeof *f->um);
 }
 
+/* Chooses the number of rows of a strip, and allocates the buffers. */
 static tc_status allocate_buffers(tiff_file *f, tc_err *err)
 {
     f->row_bytes = (size_t)f->nx * (f->bits / 8);
-    f->rows = f->row_bytes < STRIP ? (uint32_t)(STRIP / f->row_bytes) : 1;
+    f->rows = f->row_bytes < STRIP_BYTES ? (uint32_t)(STRIP_BYTES / f->row_bytes) : 1;
     f->rows = f->rows < f->ny ? f->rows : f->ny;
     f->values = malloc((size_t)f->rows * f->nx * wu_dtype_size(f->info->dtype, 0) + 1);
     f->strip = malloc(f->rows * f->row_bytes + 1);
-    f->compressed = malloc(STRIP + 6);
+    f->compressed = malloc(STRIP_BYTES + ZLIB_BYTES);
     f->deflater = wu_row_deflater_create();
     return f->values == NULL || f->strip == NULL || f->compressed == NULL || f->deflater == NULL
                ? tc_no_memory(err, f->info->name)
@@ -180,10 +183,10 @@ static tc_status allocate_buffers(tiff_file *f, tc_err *err)
 static tc_status write_tiff(tiff_file *f, const char *path, const char *temporary, tc_err *err)
 {
     wu_tiff_listener listener = { .error = keep_message, .user = f };
-    f->tiff =
-        wu_tiff_create(&listener, temporary,
-                       (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG ? "w8" /* BigTIFF */
-                                                                             : "w");
+    f->tiff = wu_tiff_create(&listener, temporary,
+                             (uint64_t)f->nx * f->ny * f->nz * (f->bits / 8) > BIG_BYTES
+                                 ? "w8" /* BigTIFF */
+                                 : "w");
     tc_status status = f->tiff == NULL ? fail_writing(f, path, err) : write_pages(f, path, err);
     if (status == TC_OK && TIFFFlush(f->tiff) != 1)
         status = fail_writing(f, path, err);

@@ -11,16 +11,16 @@
 
 /* --- label pictures of a result -------------------------------------------------------------- */
 
-/* Whether `path` ends with `source`. source: the end of a path, which a result records: that of the
- * picture from which one of its items was made. If `last` is false, both are compared without their
- * last parts (the file names). */
-static bool is_source_of(const char *source, const char *path, bool last)
+/* Whether `path` ends with `source`. source: the last parts of the path of the picture from which
+ * an item of a result was made; the result records them. If `with_name` is false, both paths are
+ * compared without the file names. */
+static bool is_source_of(const char *source, const char *path, bool with_name)
 {
     const char *const slash = strrchr(source, '/'), *const end = strrchr(path, '/');
-    const size_t n = last            ? strlen(source)
+    const size_t n = with_name       ? strlen(source)
                      : slash == NULL ? 0
                                      : (size_t)(slash - source),
-                 m = last          ? strlen(path)
+                 m = with_name     ? strlen(path)
                      : end == NULL ? 0
                                    : (size_t)(end - path);
     const bool cut =
@@ -41,17 +41,20 @@ typedef struct item_paths {
     char *given, *full;
 } item_paths;
 
-/* Whether the source of item k of the result agrees with either path. last: as for is_source_of. */
-static bool source_fits(const wu_result_file *file, size_t k, const item_paths *paths, bool last)
+/* Whether the source of item k of the result agrees with either path. with_name: as for
+ * is_source_of. */
+static bool source_fits(const wu_result_file *file, size_t k, const item_paths *paths,
+                        bool with_name)
 {
     const char *const source = file->item_sources == NULL ? "" : file->item_sources[k];
-    return is_source_of(source, paths->given, last) || is_source_of(source, paths->full, last);
+    return is_source_of(source, paths->given, with_name) ||
+           is_source_of(source, paths->full, with_name);
 }
 
-/* Finds the result's item that matches an item called `name`: an item made from the same file; if
- * there are several, as for a time series, the one with the same name. If there is none, an item
- * with the same name matches if the folders agree. named: --names was given, so that only names are
- * compared. */
+/* Finds the result's item that matches an item called `name`: an item made from the same file. A
+ * time series has several such items; then the item with the same name matches. If no item was made
+ * from the same file, an item with the same name matches if the folders agree. named: --names was
+ * given, so that only names are compared. */
 static match match_picture(const wu_result_file *file, const char *name, bool named,
                            const item_paths *paths)
 {
@@ -99,9 +102,9 @@ static tc_status find_in_result(const wu_result_file *file, const wu_source *ite
             source = file->item_sources[k];
     return source != NULL
                ? tc_fail(err, TC_BAD_INPUT,
-                         "%s: its labels are of %s, and those of %s cannot be distinguished from "
-                         "them by the name; compute them, or, if both pictures show the same "
-                         "objects, name this one %s with --names",
+                         "%s: has the labels of %s, which cannot be distinguished by name from the "
+                         "labels of %s; compute the latter, or, if both pictures show the same "
+                         "objects, name this picture %s with --names",
                          file->path, source, item->path, item->name)
                : tc_fail(err, TC_BAD_INPUT,
                          "%s: has no labels of an item \"%s\"; compute it with \"labels\": true, "
@@ -121,15 +124,17 @@ static tc_status take_from_result(const wu_result_file *file, wu_source *item, b
     const uint64_t nz = info->ndim == 3 ? info->shape[0] : 1;
     if (info->dtype != WU_I32 || info->ndim != (item->is_stack ? 3 : 2) || shape[1] != size->nx ||
         shape[0] != size->ny || nz != size->nz)
-        return tc_fail(
-            err, TC_BAD_INPUT, "%s: %s is %llu x %llu of %llu slice(s), but %s is %u x %u of %u",
-            file->path, info->name, (unsigned long long)shape[1], (unsigned long long)shape[0],
-            (unsigned long long)nz, item->pages.files[0], size->nx, size->ny, size->nz);
+        return tc_fail(err, TC_BAD_INPUT,
+                       "%s: %s has %llu x %llu pixels and %llu slice(s), but %s has %u x %u and %u",
+                       file->path, info->name, (unsigned long long)shape[1],
+                       (unsigned long long)shape[0], (unsigned long long)nz, item->pages.files[0],
+                       size->nx, size->ny, size->nz);
     item->labels_array = (long)index;
     item->labels.info = *size;
     return wu_page_files_add(&item->labels, file->path, err);
 }
 
+/* Finds the labels of all items in a result. */
 static tc_status add_from_result(wu_sources *sources, const char *path, tc_err *err)
 {
     TC_AUTO(wu_result_file_close) wu_result_file file;
@@ -160,6 +165,7 @@ static bool is_result(const char *path)
 
 /* --- slices ---------------------------------------------------------------------------------- */
 
+/* Opens the result, and the array with the item's labels. */
 static tc_status open_stream(wu_label_reader *r, tc_err *err)
 {
     r->result = calloc(1, sizeof *r->result);
@@ -195,6 +201,7 @@ static tc_status read_picture_slice(wu_label_reader *r, uint32_t *labels, size_t
     const uint16_t *const u16 = r->page.data;
     for (size_t i = 0; i < n && info.bits == 16; i++)
         labels[i] = u16[i];
+    /* RGB is one label of 24 bits, with red in the lowest bits. */
     for (size_t i = 0; i < n && info.bits == 8; i++)
         labels[i] = info.channels == 1
                         ? u8[i]

@@ -9,10 +9,11 @@
 #include "workunits/tools/pages.h"
 
 /* Finds the labels of each item in `path`, and counts their objects. path: a file or folder of
- * pictures, which are found by their names like masks; or a result, whose array labels_<item> is
- * used if its item was made from the same file or, if no item was, has the item's name and comes
- * from folders of the same names; with --names the name alone decides. An error in the labels of
- * one item becomes the item's fault. */
+ * pictures, which are found by their names like masks; or a result. In a result, an item's labels
+ * are the array labels_<item> of the result's item that was made from the same file. If there is no
+ * such item, the result's item that has the same name is used, if it comes from folders of the same
+ * names. With --names the name alone decides. An error in the labels of one item becomes the item's
+ * fault. */
 tc_status wu_labels_find(wu_sources *sources, const char *path, bool recursive, tc_err *err);
 
 /* Reads an item's labels slice by slice. A new reader is all zeros except `item`. */

@@ -41,6 +41,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tc_notes notes; /* the notes of wu_print_note_of_file so far */
 static bool drawn;     /* the last line of the terminal is a line of progress */
 
+/* Erases the line of progress, if there is one. "\033[K" clears a terminal's line from the cursor
+ * on. */
 static void clear_progress(void)
 {
     if (drawn)
@@ -80,7 +82,8 @@ void wu_print_note_of_file(const char *path, const char *format, ...)
     pthread_mutex_unlock(&lock);
 }
 
-/* Prints the number of further files that the note `text` is about. A function for tc_notes_end. */
+/* Prints that the note `text` is about `more` further files as well. differ: the numbers in some of
+ * their notes differ from those in `text`. A function for tc_notes_end. */
 static void print_more(void *user, size_t more, bool differ, const char *text)
 {
     char whole[2 * TC_ERR_MAX];

@@ -16,7 +16,8 @@ typedef struct um_measure {
     int power; /* 1: a length, 2: an area, 3: a volume */
 } um_measure;
 
-/* Reads a measure: "12um", "50 um2", "0.1mm^2". Returns false if the text is not a measure. */
+/* Reads a measure such as "12um", "50 um2" or "0.1mm^2". Returns false if the text is no measure.
+ */
 static bool read_measure(const char *text, um_measure *out)
 {
     static const struct {
@@ -25,6 +26,7 @@ static bool read_measure(const char *text, um_measure *out)
     } units[] = {
         { "um", 1 }, { "\xc2\xb5m", 1 }, { "\xce\xbcm", 1 }, { "nm", 1e-3 }, { "mm", 1e3 },
     };
+    /* The spellings of powers 1, 2 and 3; the last ones are superscript digits in UTF-8. */
     static const char *const powers[][3] = { { "", "2", "3" },
                                              { "", "^2", "^3" },
                                              { "", "\xc2\xb2", "\xc2\xb3" } };
@@ -96,8 +98,8 @@ static tc_status find_size(const wu_sources *sources, const char *given_text,
             if (!about_equal(item->um[k], first->um[k]))
                 return tc_fail(
                     err, TC_BAD_INPUT,
-                    "%s: a pixel is %g, %g micrometres (y, x), of %s %g, %g: %s cannot be the same "
-                    "number of pixels; pack them into work units of their own",
+                    "%s: a pixel has %g, %g micrometres (y, x), but in %s %g, %g, so %s is not the "
+                    "same number of pixels; pack these files into separate work units",
                     item->pages.files[0], item->um[1], item->um[2], first->pages.files[0],
                     first->um[1], first->um[2], given_text);
     }
@@ -112,6 +114,7 @@ static tc_status pixel_of(const an_param *p, const wu_source *item, double *pixe
 {
     const double z = item->is_stack ? item->um[0] : item->um[2], y = item->um[1], x = item->um[2];
     const double shortest_side = fmin(z, fmin(y, x));
+    /* In stacks, AN_LENGTH_SPACED is in the unit of the spacing, which is the micrometre. */
     const bool spaced = p->measure == AN_LENGTH_SPACED && item->is_stack;
     *pixel = p->measure == AN_AREA     ? y * x
              : p->measure == AN_VOLUME ? z * y * x
@@ -158,6 +161,7 @@ static tc_status replace_one(const an_param *p, json_t *parameters, const um_mea
     const double value = round_to_digits(m->um / pixel);
     if (!isfinite(value))
         return tc_fail(err, TC_BAD_INPUT, "pack: parameters: %s: is too large", given_text);
+    /* Below 1e15, a double represents every integer exactly. */
     const bool whole = p->type == AN_INT && fabs(value) < 1e15;
     wu_print_note("%s: %g %s", given_text, whole ? floor(value + 0.5) : value,
                   p->measure == AN_LENGTH_SPACED && item->is_stack ? "in the unit of spacing"

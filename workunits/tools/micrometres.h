@@ -11,8 +11,8 @@
 bool wu_has_micrometres(const an_param *table, const json_t *parameters);
 
 /* Replaces the parameters given in micrometres by their values in pixels, and prints a note about
- * each. Integers are rounded. TC_BAD_INPUT if the size of a pixel is not known, is not the same in
- * all items or, for some lengths, is not the same along all axes. */
+ * each. Parameters of integer type are rounded. TC_BAD_INPUT if the size of a pixel is not known,
+ * is not the same in all items or, for some lengths, is not the same along all axes. */
 tc_status wu_micrometres_to_pixels(const an_param *table, json_t *parameters,
                                    const wu_sources *sources, tc_err *err);
 

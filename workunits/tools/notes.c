@@ -11,13 +11,13 @@ typedef struct reading {
     void *params;
     bool stacks;    /* the items are stacks */
     uint64_t *rows; /* [file->n_items] number of rows of each item in the table of objects */
-    size_t n;
+    size_t n;       /* number of arrays that the analysis declares */
     wu_npz_stream **streams; /* [n] a stream for each array that the analysis declares; NULL for
                                 arrays of single items, which no note needs */
 } reading;
 
-/* Returns the item `index` as note_result needs it. Its size is set if the result has a picture of
- * it, else 0. */
+/* Returns the item `index` as note_result needs it. Its size is that of a picture of the item in
+ * the result, or 0 if there is none. */
 static wu_item item_of(const reading *r, size_t index)
 {
     wu_item item = { .name = r->file->item_names[index],
@@ -108,9 +108,10 @@ static tc_status open_reading(reading *r, tc_err *err)
     TC_AUTO(wu_output_free) wu_output arrays = { .n = 0 };
     r->analysis = name == NULL ? NULL : an_find_analysis(name);
     if (r->analysis == NULL || r->analysis->note_result == NULL || r->file->n_items == 0)
-        return tc_fail(err, TC_BAD_INPUT, "no analysis that has notes");
+        return tc_fail(err, TC_BAD_INPUT, "its analysis has no notes"); /* not shown to the user */
     for (size_t i = 0; i < r->file->n_declared; i++) {
         const wu_declaration *const d = &r->file->declared[i];
+        /* Positions and centroids of three coordinates show that the items are stacks. */
         const bool place =
             d->role == WU_POSITION || (d->title != NULL && strncmp(d->title, "centroid", 8) == 0);
         r->stacks = r->stacks || (place && d->axes[0].n == 3);

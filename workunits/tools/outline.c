@@ -30,6 +30,9 @@ void wu_outline_follow(const wu_label_grid *g, int64_t x, int64_t y, wu_corner *
     int side = 0;
     corner(user, cx, cy);
     do {
+        /* If the pixel ahead does not have the label, the path turns right at the end of the side.
+         * If it has, the path goes straight on, or turns left if the pixel to the left of the pixel
+         * ahead has the label, too. */
         const int left = (side + 3) % 4;
         int next = (side + 1) % 4;
         if (side == 0)

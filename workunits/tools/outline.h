@@ -11,7 +11,8 @@
 typedef struct wu_label_grid {
     uint32_t nx, ny;
     const uint32_t *label; /* [ny][nx]; 0: no region */
-    bool *traced; /* [ny][nx], false at first: the outline at the pixel's upper side was traced */
+    bool *traced; /* [ny][nx] whether the outline at the pixel's upper side was traced; the caller
+                     sets all to false at first */
 } wu_label_grid;
 
 /* A function of this type is called for each corner of an outline. (x, y): the corner's position in

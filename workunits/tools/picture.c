@@ -105,8 +105,8 @@ static tc_status choose_decoder(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-/* Opens a picture. bare: as in wu_picture. */
-static tc_status open_picture(const char *path, const wu_picture_want *want, bool bare,
+/* Opens a picture. is_part: the file is a part of another picture, and its metadata are ignored. */
+static tc_status open_picture(const char *path, const wu_picture_want *want, bool is_part,
                               wu_picture **out, tc_err *err)
 {
     assert(!want->scaled || want->hi > want->lo);
@@ -115,7 +115,7 @@ static tc_status open_picture(const char *path, const wu_picture_want *want, boo
     if (picture == NULL)
         return tc_no_memory(err, path);
     picture->want = *want;
-    picture->ignores_metadata = bare;
+    picture->ignores_metadata = is_part;
     picture->path = strdup(path);
     tc_status status = picture->path == NULL ? tc_no_memory(err, path) : open_file(picture, err);
     if (status == TC_OK)
@@ -131,7 +131,8 @@ static tc_status open_picture(const char *path, const wu_picture_want *want, boo
         wu_about_round_sizes(&picture->about);
     }
     if (status == TC_OK)
-        status = bare ? wu_picture_choose_pages(picture, err) : wu_picture_set_info(picture, err);
+        status =
+            is_part ? wu_picture_choose_pages(picture, err) : wu_picture_set_info(picture, err);
     assert(status != TC_OK || (picture->info.nx >= 1 && picture->info.ny >= 1));
     if (status != TC_OK)
         wu_picture_close(&picture);
@@ -142,7 +143,7 @@ static tc_status open_picture(const char *path, const wu_picture_want *want, boo
 tc_status wu_picture_open(const char *path, const wu_picture_want *want, wu_picture **out,
                           tc_err *err)
 {
-    return open_picture(path, want, false /* its metadata count */, out, err);
+    return open_picture(path, want, false /* not a part */, out, err);
 }
 
 tc_status wu_picture_open_part(const char *path, const wu_picture_want *want, wu_picture **out,
@@ -197,7 +198,7 @@ static tc_status decode_page(wu_picture *picture, void *pixels, tc_err *err)
     const uint32_t page = picture->pages_read;
     if (wu_picture_is_unconverted(picture))
         return wu_picture_decode(picture, page, pixels, err);
-    /* Labels whose size does not change are converted in place. */
+    /* Labels whose size in bytes does not change are converted in place, in `pixels`. */
     const size_t bytes = wu_picture_raw_bytes(picture);
     const bool in_place =
         picture->want.kind == WU_KIND_LABELS && bytes == wu_picture_page_bytes(&picture->info);
@@ -213,13 +214,14 @@ static tc_status decode_page(wu_picture *picture, void *pixels, tc_err *err)
 /* Sets picture->note to remarks about the pages read so far, or to "". */
 static void write_note(wu_picture *picture)
 {
-    const double beyond =
+    /* The share of clipped samples, in per cent; the note has it rounded down to 50, 10 or 1. */
+    const double clipped =
         picture->n_scaled > 0 ? 100.0 * (double)picture->n_clipped / (double)picture->n_scaled : 0;
-    char share[100];
-    snprintf(share, sizeof share, "more than %d%% of its samples lie beyond --scale %g,%g",
-             beyond > 50   ? 50
-             : beyond > 10 ? 10
-                           : 1,
+    char clipping[100];
+    snprintf(clipping, sizeof clipping, "more than %d%% of its samples lie beyond --scale %g,%g",
+             clipped > 50   ? 50
+             : clipped > 10 ? 10
+                            : 1,
              picture->want.lo, picture->want.hi);
     const char *const notes[] = {
         picture->has_fourth_sample && (picture->alpha_dropped || picture->samples.bits > 16)
@@ -234,7 +236,7 @@ static void write_note(wu_picture *picture)
             : NULL,
         picture->pages_skipped ? "pages marked as thumbnails or masks were left out" : NULL,
         picture->no_end ? "the file ends without saying so, but all samples came" : NULL,
-        beyond > 1 ? share : NULL,
+        clipped > 1 ? clipping : NULL,
         picture->not_numbers ? "samples that are not numbers (NaN) became 0" : NULL,
         picture->infinite ? "infinite samples became black or white" : NULL,
     };
@@ -250,9 +252,10 @@ static bool is_one_value(const wu_picture_info *info, const uint8_t *page)
 {
     const size_t n = wu_picture_page_bytes(info),
                  pixel_bytes = (size_t)info->channels * (info->bits / 8);
-    bool empty = true;
+    bool empty = true; /* the first pixel is 0 */
     for (size_t i = 0; i < pixel_bytes; i++)
         empty = empty && page[i] == 0;
+    /* All pixels are equal if the page is equal to itself moved by one pixel. */
     return !empty && memcmp(page, page + pixel_bytes, n - pixel_bytes) == 0;
 }
 

@@ -67,11 +67,11 @@ typedef struct wu_picture_info {
     uint32_t nz;       /* number of pages: 1..WU_MAX_SIDE; nx*ny*nz <= WU_MAX_VOXELS */
     unsigned bits;     /* bits of a sample: 8 or 16; for labels also 32 */
     unsigned channels; /* 1: grey, 3: RGB (8 bits; for a mask also 16) */
-    bool chosen;       /* the pages have the wanted channel of a file with several */
+    bool chosen;       /* the file has several channels, and the pages have only the wanted one */
 } wu_picture_info;
 
-/* Remarks for the user about how a file was read, each a bit. wu_remarks[k] is the text of bit k
- * and explains it. */
+/* Remarks for the user about how a file was read. Each is a bit; wu_remarks[k] is the text of bit
+ * k, which explains the remark. */
 typedef enum wu_remark {
     WU_REMARK_LOOKUP_TABLE = 1 << 0,
     WU_REMARK_PALETTE = 1 << 1,
@@ -105,7 +105,8 @@ typedef struct wu_picture_about {
     double um[3]; /* size of a voxel (z, y, x) in micrometres; um[2] is 0 if it is not recorded,
                      um[0] is 0 if only y and x are recorded */
     unsigned long channels, frames, slices; /* frames: times. 1 if not recorded */
-    unsigned orientation; /* Exif's number: 1: shown as stored; 2 to 8: to be turned or mirrored */
+    unsigned orientation; /* Exif's number: 1 if the picture is shown as stored, 2 to 8 if it is to
+                             be turned or mirrored */
     unsigned remarks;     /* bits of wu_remark */
 } wu_picture_about;
 

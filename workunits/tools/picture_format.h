@@ -49,7 +49,7 @@ typedef struct wu_metadata {
     bool inches;      /* the unit of the resolution is the inch */
     double slope, offset; /* calibration from a text, as in wu_samples */
     bool indices;         /* the indices of a PNG's palette are the samples */
-    bool cut;             /* the file says that another page follows, beyond its end */
+    bool cut;             /* the file says that another page follows, but has none there */
     wu_plane *planes;     /* [c + channels * (z + slices * t)], owned; NULL: in the order `order` */
     size_t n_planes;
     char **files; /* [n_files] paths of other files with planes of the picture; owned */
@@ -77,10 +77,10 @@ struct wu_picture {
     unsigned char *encoded; /* the file as a PNG that a work unit can hold, or NULL; owned */
     size_t n_encoded;
     void *raw;              /* buffer for a decoded page that has to be converted; owned */
-    bool not_numbers;       /* samples were NaN */
-    bool infinite;          /* samples that were scaled were infinite */
+    bool not_numbers;       /* some samples were NaN */
+    bool infinite;          /* some samples that were scaled were infinite */
     uint64_t n_scaled;      /* number of samples that were scaled (want.scaled) */
-    uint64_t n_clipped;     /* number of those that were outside [lo, hi] */
+    uint64_t n_clipped;     /* number of scaled samples whose values were outside [lo, hi] */
     bool alpha_dropped;     /* alpha that was not opaque was dropped */
     bool premultiplied;     /* the colours are multiplied by the dropped alpha */
     bool has_fourth_sample; /* a fourth sample, whose meaning the file does not state, is treated as
@@ -124,7 +124,8 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err);
  * pages as channels if this function returns true: if the user asked for a channel by its number,
  * and a pixel has only one sample. samples: the number of samples per pixel. */
 bool wu_pages_are_channels(const wu_picture *picture, unsigned samples);
-/* TC_BAD_INPUT: a colour was asked for by name, but the channels are not red, green and blue. */
+/* Returns TC_BAD_INPUT: a colour was asked for by name, but the `channels` channels are not red,
+ * green and blue. */
 tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels, tc_err *err);
 /* The part of a message that explains how to choose one of several channels. */
 const char *wu_channel_advice(const wu_picture *picture);
@@ -141,7 +142,8 @@ bool wu_picture_is_unconverted(const wu_picture *picture);
 size_t wu_picture_raw_bytes(const wu_picture *picture);
 /* Converts a decoded page into one of the type of info. */
 tc_status wu_picture_convert(wu_picture *picture, const void *raw, void *pixels, tc_err *err);
-/* TC_BAD_INPUT: the samples need a scale. Reads all pages to find their range for the message. */
+/* Returns TC_BAD_INPUT: the samples need a scale. Reads all pages to find the range of their values
+ * for the message. */
 tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err);
 
 /* --- size of pixels, orientation, palettes (picture_about.c) --------------------------------- */
@@ -163,8 +165,8 @@ void wu_about_set_orientation(unsigned value, wu_picture_about *out);
 /* Rounds the size of a voxel, and sets impossible sizes to 0. To be called when all metadata were
  * read. */
 void wu_about_round_sizes(wu_picture_about *out);
-/* Whether a palette of 256 colours is a ramp of one hue. Such a palette is only for display, and
- * its indices are the samples. */
+/* Whether a palette of n colours is a ramp of one hue: 256 shades from nearly black to a bright
+ * colour. Such a palette is only for display, and its indices are the samples. */
 bool wu_is_palette_ramp(const uint8_t (*colour)[3], size_t n);
 
 /* --- texts (picture_texts.c, picture_ome.c) -------------------------------------------------- */

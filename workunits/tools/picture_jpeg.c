@@ -13,10 +13,11 @@
 enum {
     MAX_SCANS = 200, /* the most scans of a progressive file: each costs a pass over the whole
                         picture, and real files have about ten */
-    EXIF_HEAD = 6,   /* length of "Exif\0\0", which precedes the Exif data in an APP1 marker */
-    ICC_HEAD = 12,   /* length of "ICC_PROFILE\0", with which an APP2 marker of a profile begins */
-    SOURCE = 1 << 16 /* bytes of the file that are read at once. libjpeg's own source manager reads
-                        fewer, and decoding is slower with it */
+    EXIF_BYTES = 6,  /* length of "Exif\0\0", which precedes the Exif data in an APP1 marker */
+    ICC_BYTES = 12,  /* length of "ICC_PROFILE\0", with which an APP2 marker of a profile begins */
+    /* Bytes of the file that are read at once. libjpeg's own source manager reads fewer, and
+     * decoding is slower with it. */
+    SOURCE_BYTES = 1 << 16
 };
 
 /* The state of the decoder: libjpeg's structures, and those of the functions that it calls. */
@@ -26,13 +27,13 @@ typedef struct jpeg_state {
     struct jpeg_progress_mgr progress;
     struct jpeg_source_mgr source;
     FILE *file;
-    bool has_begun;        /* bytes of the file were read */
-    JOCTET bytes[SOURCE];  /* buffer for bytes of the file */
-    jmp_buf jump;          /* where on_error continues */
-    bool no_memory;        /* libjpeg's error is that memory ran out */
-    bool decoding;         /* the header was read */
-    bool several_scans;    /* the file is progressive, or has a scan for each component */
-    bool harmless_warning; /* libjpeg gave a warning that is_harmless accepts */
+    bool has_begun;             /* bytes of the file were read */
+    JOCTET bytes[SOURCE_BYTES]; /* buffer for bytes of the file */
+    jmp_buf jump;               /* where on_error continues */
+    bool no_memory;             /* libjpeg's error is that memory ran out */
+    bool decoding;              /* the header was read */
+    bool several_scans;         /* the file is progressive, or has a scan for each component */
+    bool harmless_warning;      /* libjpeg gave a warning that is_harmless accepts */
     char message[JMSG_LENGTH_MAX];
     bool created; /* jpeg must be destroyed */
 } jpeg_state;
@@ -94,7 +95,7 @@ static void do_nothing(j_decompress_ptr jpeg)
 static boolean fill_source(j_decompress_ptr jpeg)
 {
     jpeg_state *const state = jpeg->client_data;
-    size_t n = fread(state->bytes, 1, SOURCE, state->file);
+    size_t n = fread(state->bytes, 1, SOURCE_BYTES, state->file);
     if (n == 0 && !state->has_begun)
         ERREXIT(jpeg, JERR_INPUT_EMPTY);
     if (n == 0) {
@@ -108,6 +109,7 @@ static boolean fill_source(j_decompress_ptr jpeg)
     return TRUE;
 }
 
+/* Skips n bytes of the file. */
 static void skip_source(j_decompress_ptr jpeg, long n)
 {
     struct jpeg_source_mgr *const source = jpeg->src;
@@ -122,6 +124,7 @@ static void skip_source(j_decompress_ptr jpeg, long n)
 static void open_source(jpeg_state *state, FILE *file)
 {
     state->file = file;
+    /* No byte is in the buffer yet: libjpeg calls fill_source first. */
     state->source = (struct jpeg_source_mgr){ .init_source = do_nothing,
                                               .fill_input_buffer = fill_source,
                                               .skip_input_data = skip_source,
@@ -180,16 +183,17 @@ static tc_status open_jpeg(wu_picture *picture, tc_err *err)
     jpeg_create_decompress(&state->jpeg);
     state->created = true;
     state->jpeg.progress = &state->progress;
+    /* Markers APP1 (Exif) are kept whole, of markers APP2 only the beginning. */
     jpeg_save_markers(&state->jpeg, JPEG_APP0 + 1, 0xffff);
-    jpeg_save_markers(&state->jpeg, JPEG_APP0 + 2, ICC_HEAD);
+    jpeg_save_markers(&state->jpeg, JPEG_APP0 + 2, ICC_BYTES);
     open_source(state, picture->file);
     jpeg_read_header(&state->jpeg, TRUE);
     return_if_error(
         wu_picture_set_size(picture, state->jpeg.image_width, state->jpeg.image_height, err));
     for (jpeg_saved_marker_ptr m = state->jpeg.marker_list; m != NULL; m = m->next) {
-        if (m->data_length > EXIF_HEAD && memcmp(m->data, "Exif\0\0", EXIF_HEAD) == 0)
-            wu_about_read_exif(m->data + EXIF_HEAD, m->data_length - EXIF_HEAD, &picture->about);
-        if (m->data_length >= ICC_HEAD && memcmp(m->data, "ICC_PROFILE", ICC_HEAD) == 0)
+        if (m->data_length > EXIF_BYTES && memcmp(m->data, "Exif\0\0", EXIF_BYTES) == 0)
+            wu_about_read_exif(m->data + EXIF_BYTES, m->data_length - EXIF_BYTES, &picture->about);
+        if (m->data_length >= ICC_BYTES && memcmp(m->data, "ICC_PROFILE", ICC_BYTES) == 0)
             picture->about.remarks |= WU_REMARK_COLOUR_PROFILE;
         /* Multi-Picture Format: further pictures follow in the file; only the first is read. */
         if (m->data_length >= 4 && memcmp(m->data, "MPF", 4) == 0)

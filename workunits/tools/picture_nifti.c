@@ -16,11 +16,11 @@
 #include "workunits/tools/picture_format.h"
 
 enum {
-    HEADER = 540,          /* bytes of NIfTI-2's header, which is larger than NIfTI-1's */
-    DIMS = 8,              /* numbers in the field dim: the count of axes, and seven lengths */
-    GZIP_BUFFER = 1 << 17, /* bytes of zlib's buffer */
-    MOST_PAGES = 1 << 24,  /* slices, summed over times and channels; files with more are refused */
-    MOST_DEFLATED = 1032   /* the most bytes that one byte of a gzip file can decompress to */
+    MAX_HEADER_BYTES = 540, /* bytes of NIfTI-2's header, which is larger than NIfTI-1's */
+    DIMS = 8,               /* numbers in the field dim: the count of axes, and seven lengths */
+    GZIP_BUFFER = 1 << 17,  /* bytes of zlib's buffer */
+    MAX_PAGES = 1 << 24,  /* slices, summed over times and channels; files with more are refused */
+    MAX_GZIP_RATIO = 1032 /* the most bytes that one byte of a gzip file can decompress to */
 };
 
 /* The layout of the header in one version of the format. */
@@ -66,7 +66,7 @@ static const nifti_version versions[] = {
 /* The state of the decoder. A page is a slice. */
 typedef struct nifti_state {
     const nifti_version *version;
-    uint8_t header[HEADER];
+    uint8_t header[MAX_HEADER_BYTES];
     gzFile stream;  /* decompresses a compressed file; NULL: the file is not compressed */
     uint64_t at;    /* offset of the next byte in the decompressed stream */
     uint64_t start; /* offset of the first sample in the (decompressed) file */
@@ -75,11 +75,13 @@ typedef struct nifti_state {
     bool swapped;  /* the file's byte order is not the host's */
 } nifti_state;
 
+/* Fails because the file is damaged. what: the fault. */
 static tc_status refuse_damaged(const wu_picture *picture, const char *what, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT, "%s: damaged NIfTI: %s", picture->path, what);
 }
 
+/* Fails because of the header. what: its fault, a phrase with a verb. */
 static tc_status refuse_header(const wu_picture *picture, const char *what, tc_err *err)
 {
     return tc_fail(err, TC_BAD_INPUT,
@@ -107,7 +109,7 @@ static tc_status read_bytes(wu_picture *picture, void *out, uint64_t n, tc_err *
     nifti_state *const s = picture->state;
     uint8_t *to = out;
     while (n > 0 && s->stream != NULL) {
-        const unsigned part = n < 1u << 30 ? (unsigned)n : 1u << 30;
+        const unsigned part = n < 1u << 30 ? (unsigned)n : 1u << 30; /* gzread returns an int */
         const int got = gzread(s->stream, to, part);
         if (got <= 0)
             return got < 0 ? fail_stream(picture, err)
@@ -161,7 +163,7 @@ static tc_status check_size(const wu_picture *picture, uint64_t bytes, tc_err *e
     struct stat info;
     if (fstat(fileno(picture->file), &info) != 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: cannot be read: %s", picture->path, strerror(errno));
-    return (uint64_t)info.st_size * (s->stream != NULL ? MOST_DEFLATED : 1) >= bytes
+    return (uint64_t)info.st_size * (s->stream != NULL ? MAX_GZIP_RATIO : 1) >= bytes
                ? TC_OK
                : refuse_damaged(picture, "ends too early", err);
 }
@@ -228,9 +230,9 @@ static double real_at(const nifti_state *s, size_t at, size_t n)
     return n == 4 ? (double)single : value;
 }
 
-/* Reads the header. The header's first number is the header's size, which shows the version and the
- * byte order. */
-static tc_status read_head(wu_picture *picture, tc_err *err)
+/* Reads the header. Its first number is its own size, which shows the version and the byte order.
+ */
+static tc_status read_header(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;
     return_if_error(read_bytes(picture, s->header, 4, err));
@@ -240,8 +242,8 @@ static tc_status read_head(wu_picture *picture, tc_err *err)
             if (number_at(s, 0, 4) == (int64_t)versions[i].size)
                 s->version = &versions[i];
     }
-    /* Of files that are not compressed, only those that begin with the size of a header come here.
-     */
+    /* A file without compression begins with the size of a header, or this decoder would not have
+     * been chosen for it. So this one is compressed. */
     if (s->version == NULL)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: is compressed by gzip, but does not contain a NIfTI picture",
@@ -280,6 +282,7 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
         { 128, { WU_SAMPLE_UNSIGNED, 8, 3, true, 0, 0 } },
     };
     nifti_state *const s = picture->state;
+    /* The field bitpix follows datatype, and scl_inter (the offset) follows scl_slope. */
     const int64_t code = number_at(s, s->version->type, 2),
                   bits = number_at(s, s->version->type + 2, 2);
     const double slope = real_at(s, s->version->slope, s->version->real_bytes),
@@ -335,10 +338,10 @@ static tc_status read_axes(wu_picture *picture, tc_err *err)
     memcpy(metadata->order, "ztc", sizeof metadata->order);
     s->n_pages = 1;
     for (int i = 3; i < DIMS; i++) {
-        if (dim[i] > MOST_PAGES || s->n_pages * dim[i] > MOST_PAGES)
+        if (dim[i] > MAX_PAGES || s->n_pages * dim[i] > MAX_PAGES)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: has more than %d slices, summed over times and channels",
-                           picture->path, MOST_PAGES);
+                           picture->path, MAX_PAGES);
         s->n_pages *= dim[i];
     }
     picture->n_pages = s->n_pages;
@@ -355,7 +358,7 @@ static void read_size(wu_picture *picture)
     for (size_t i = 0; i < 3; i++)
         picture->about.um[2 - i] = real_at(s, s->version->pixdim + s->version->real_bytes * (i + 1),
                                            s->version->real_bytes) *
-                                   um[unit & 7];
+                                   um[unit & 7]; /* the other bits are the unit of time */
 }
 
 static tc_status open_nifti(wu_picture *picture, tc_err *err)
@@ -365,7 +368,7 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
     if (s == NULL)
         return tc_no_memory(err, picture->path);
     return_if_error(open_stream(picture, err));
-    return_if_error(read_head(picture, err));
+    return_if_error(read_header(picture, err));
     return_if_error(read_axes(picture, err));
     return_if_error(read_type(picture, err));
     read_size(picture);
@@ -373,13 +376,14 @@ static tc_status open_nifti(wu_picture *picture, tc_err *err)
                              ? (double)number_at(s, s->version->vox_offset, 8)
                              : real_at(s, s->version->vox_offset, 4);
     const bool no_start = fpclassify(start) == FP_ZERO;
+    /* The samples begin after the header and the 4 bytes that announce extensions. */
     if (!no_start &&
         (!(start >= (double)s->version->size + 4 && start <= 1 << 30) || start != floor(start)))
         return refuse_header(picture, "says that its samples begin where they cannot", err);
     picture->about.remarks |=
         no_start ? WU_REMARK_NO_DATA_OFFSET : 0; /* the samples' place is not stated */
     s->must_fit = s->must_fit || no_start;
-    s->start = no_start ? s->version->size + 4 : (uint64_t)start; /* 4 bytes announce extensions */
+    s->start = no_start ? s->version->size + 4 : (uint64_t)start;
     s->page_bytes = (uint64_t)picture->info.nx * picture->info.ny * picture->samples.channels *
                     (picture->samples.bits / 8);
     const uint64_t end = s->start + s->n_pages * s->page_bytes;

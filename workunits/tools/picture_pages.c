@@ -130,18 +130,18 @@ static bool times_are_last(const wu_metadata *metadata)
     return true;
 }
 
-/* Drops the last times if no plane of them exists, because the recording was stopped. */
+/* Drops each of the last times of which no plane exists: the recording was stopped before. */
 static void drop_times(wu_picture *picture)
 {
     wu_metadata *const metadata = &picture->metadata;
     const size_t planes_a_time = (size_t)(metadata->channels * metadata->slices);
     while (metadata->frames > 1) {
-        size_t none = 0;
+        size_t n_missing = 0; /* number of missing planes before the first one that exists */
         const wu_plane *const last =
             metadata->planes + planes_a_time * (size_t)(metadata->frames - 1);
-        while (none < planes_a_time && last[none].page == WU_NO_PAGE)
-            none++;
-        if (none < planes_a_time)
+        while (n_missing < planes_a_time && last[n_missing].page == WU_NO_PAGE)
+            n_missing++;
+        if (n_missing < planes_a_time)
             break;
         metadata->frames--;
         picture->about.remarks |= WU_REMARK_FEWER_TIMES;
@@ -153,14 +153,17 @@ bool wu_pages_are_channels(const wu_picture *picture, unsigned samples)
     return picture->want.channel > 0 && !picture->want.colour && samples == 1;
 }
 
-/* Checks that the lengths of the axes agree with the number of pages. If they do not, corrects them
- * if only one correction is possible, else returns TC_BAD_INPUT. */
+/* Checks that the lengths of the axes agree with the number of pages. If they do not, two
+ * corrections are possible: if the metadata describe a single plane, the pages are slices (or
+ * channels); if time is the last axis and the pages are whole times, fewer times were recorded.
+ * Returns TC_BAD_INPUT if neither applies. */
 static tc_status check_counts(wu_picture *picture, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
     const uint64_t n = picture->n_pages;
     if (metadata->images > 1 && describes_one_plane(metadata))
         metadata->slices = metadata->images;
+    /* `small`: the lengths do not exceed `most`, so that the product of all does not overflow. */
     const uint64_t most = metadata->planes != NULL ? UINT32_MAX : n;
     const bool small = metadata->channels <= most && metadata->frames <= most &&
                        metadata->slices <= most && metadata->channels * metadata->frames <= most;
@@ -183,13 +186,17 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
                            picture->path, (unsigned long long)n);
         const bool channels =
             metadata->by == NULL && wu_pages_are_channels(picture, picture->samples.channels);
-        *(channels ? &metadata->channels : &metadata->slices) = n;
+        if (channels)
+            metadata->channels = n;
+        else
+            metadata->slices = n;
         picture->about.remarks |= metadata->by != NULL ? WU_REMARK_EXTRA_PAGES
                                   : channels           ? WU_REMARK_TAKEN_AS_CHANNELS
                                   : picture->want.kind == WU_KIND_IMAGE ? WU_REMARK_TAKEN_AS_SLICES
                                                                         : 0;
         return TC_OK;
     }
+    /* n + 1 stands for any number that is too large. */
     const uint64_t planes_a_time = metadata->channels <= n && metadata->slices <= n
                                        ? metadata->channels * metadata->slices
                                        : n + 1;
@@ -201,7 +208,8 @@ static tc_status check_counts(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-/* Checks the metadata: refuses, corrects or discards those that contradict the file's pages. */
+/* Checks the metadata. If they contradict the file's pages, refuses the file, or corrects or
+ * discards the metadata. */
 static tc_status check_metadata(wu_picture *picture, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
@@ -284,7 +292,7 @@ static wu_plane plane_of(const wu_picture *picture, uint64_t k)
 static tc_status check_planes(const wu_picture *picture, tc_err *err)
 {
     const wu_metadata *const metadata = &picture->metadata;
-    uint32_t seen = 0;
+    uint32_t checked_file = 0; /* the file of the plane before, which exists */
     for (uint32_t k = 0; metadata->planes != NULL && k < picture->info.nz; k++) {
         const wu_plane plane = plane_of(picture, k);
         if (plane.page == WU_NO_PAGE)
@@ -293,7 +301,7 @@ static tc_status check_planes(const wu_picture *picture, tc_err *err)
                            "file has %s); save it again with the program that made it",
                            picture->path, metadata->by, axes_in_words(metadata).text, k + 1,
                            pages_in_words(picture).text);
-        if (plane.file > 0 && plane.file != seen &&
+        if (plane.file > 0 && plane.file != checked_file &&
             os_kind_of(metadata->files[plane.file - 1]) != OS_FILE)
             return tc_fail(err, TC_BAD_INPUT,
                            "%s: %s says that it is one of %zu files that are one picture, of which "
@@ -301,7 +309,7 @@ static tc_status check_planes(const wu_picture *picture, tc_err *err)
                            "with --stack and the folder that it is in",
                            picture->path, metadata->by, metadata->n_files + 1,
                            os_base_name(metadata->files[plane.file - 1]));
-        seen = plane.file;
+        checked_file = plane.file;
     }
     return TC_OK;
 }

@@ -28,6 +28,8 @@ static void read_palette(wu_picture *picture, const uint8_t *body, size_t n)
     bool grey = true; /* the palette is the evenly spaced greys in their order */
     memcpy(colour, body, n < sizeof colour ? n : sizeof colour);
     for (size_t i = 0; i + 3 <= n && i < sizeof colour; i += 3)
+        /* Of c = n / 3 colours, number i / 3 must be 255 * (i / 3) / (c - 1). If there is only one
+         * colour, it must be 0. */
         grey = grey && body[i] == body[i + 1] && body[i] == body[i + 2] &&
                body[i] == i / 3 * 255 / (n / 3 - (n > 3));
     const bool ramp = n == sizeof colour && wu_is_palette_ramp(colour, n / 3);
@@ -38,8 +40,8 @@ static void read_palette(wu_picture *picture, const uint8_t *body, size_t n)
                                      : WU_REMARK_PALETTE;
 }
 
-/* Reads the chunks before the picture's data, and Exif data after it. Stops if the file is damaged,
- * which is reported when it is decoded. */
+/* Reads the chunks before the picture's data, and Exif data after them. Stops if the file is
+ * damaged, which is reported when the file is decoded. */
 static void read_about(wu_picture *picture)
 {
     enum {
@@ -65,7 +67,8 @@ static void read_about(wu_picture *picture)
             wu_about_read_exif(body, n, &picture->about);
         if (!good || after_data)
             continue;
-        if (memcmp(head + 4, "pHYs", 4) == 0 && n == PHYS && body[8] == 1) /* per metre */
+        /* pHYs has the pixels per unit along x and y; unit 1 is the metre. */
+        if (memcmp(head + 4, "pHYs", 4) == 0 && n == PHYS && body[8] == 1)
             wu_about_set_resolution(picture, number_at(body), number_at(body + 4), 1e6);
         if (memcmp(head + 4, "IHDR", 4) == 0 && n > KIND)
             kind = body[KIND];
@@ -73,7 +76,7 @@ static void read_about(wu_picture *picture)
             read_palette(picture, body, n);
         if (memcmp(head + 4, "iCCP", 4) == 0 || memcmp(head + 4, "acTL", 4) == 0)
             picture->about.remarks |=
-                head[4] == 'i' ? WU_REMARK_COLOUR_PROFILE : WU_REMARK_MORE_IMAGES;
+                head[4] == 'i' ? WU_REMARK_COLOUR_PROFILE : WU_REMARK_MORE_IMAGES; /* iCCP, acTL */
     }
     clearerr(picture->file);
 }

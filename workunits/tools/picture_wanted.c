@@ -30,7 +30,10 @@ static bool sample_fits(const wu_picture *picture)
            !is_deep_colour(picture);
 }
 
-/* Sets info.bits. TC_BAD_INPUT: the samples cannot be converted, or need a scale. */
+/* Sets info.bits. Unsigned samples without a slope keep their bits, in labels up to 32, in masks up
+ * to 16; other labels have 32 bits, other masks 8. Images have 8 bits if the samples have 8 bits
+ * (those with a slope only if they are scaled), or if RGB is scaled; else 16. TC_BAD_INPUT: the
+ * samples cannot be converted, or need a scale. */
 static tc_status choose_bits(wu_picture *picture, tc_err *err)
 {
     const wu_samples *const s = &picture->samples;
@@ -129,19 +132,22 @@ static size_t wanted_samples(const wu_picture *picture)
 static double value_at(const wu_picture *picture, const void *raw, size_t i)
 {
     const wu_samples *const s = &picture->samples;
+    /* The decoded page has s->channels samples a pixel. Of these the converted page has `keep`,
+     * from number `from` on: either all of them or the wanted channel. */
     const unsigned keep = picture->info.channels,
                    from = keep < s->channels ? picture->want.channel - 1 : 0;
     const double sample = sample_at(s, raw, i / keep * s->channels + i % keep + from);
     return s->slope != 0 ? s->slope * sample + s->offset : sample;
 }
 
-/* Converts a value to a sample of the converted page; an invalid label becomes UINT32_MAX. */
+/* Converts a value to a sample of the converted page: inside a mask 255; labels unchanged, but an
+ * invalid label becomes UINT32_MAX; values of images scaled, if want.scaled. */
 static uint32_t scale_value(wu_picture *picture, double value)
 {
     const wu_picture_want *const want = &picture->want;
     const double most = picture->info.bits == 8 ? 255 : 65535;
     if (want->kind == WU_KIND_MASK)
-        return value < 0 || value > 0 ? 255 : 0;
+        return value < 0 || value > 0 ? 255 : 0; /* value != 0 */
     if (want->kind == WU_KIND_LABELS)
         return value >= 0 && value <= WU_MAX_LABEL && value == floor(value) ? (uint32_t)value
                                                                             : UINT32_MAX;
@@ -237,6 +243,7 @@ tc_status wu_picture_refuse_unscaled(wu_picture *picture, tc_err *err)
     bool infinite = false;
     void *const raw = malloc(wu_picture_raw_bytes(picture));
     tc_status status = raw == NULL ? tc_no_memory(err, picture->path) : TC_OK;
+    /* The range of all pages tells the user which --scale suits them. */
     for (uint32_t z = 0; status == TC_OK && z < picture->info.nz; z++) {
         status = wu_picture_decode(picture, z, raw, err);
         if (status == TC_OK)
