@@ -231,7 +231,7 @@ def test_ome():
                   "two pages for one plane")
     check_refused("a plane above SizeZ",
                   tiff("s.ome.tif", four, shuffled(tiff_data.replace('FirstZ="3"', 'FirstZ="4"'))),
-                  "beyond those")
+                  "outside the axes")
     check_refused("5 slices, but one page", tiff("s.ome.tif", flat(1), shuffled("<TiffData/>", 5)),
                   "5 slices")
     check_refused("3 slices of 5 pages",
@@ -485,7 +485,7 @@ def test_texts():
 def test_slices_as_colours():
     """Early versions of tifffile wrote a stack of three slices as the colours of one RGB page."""
     import tifffile
-    for axes, why in (("ZYX", "an axis Z"), ("TYX", "an axis T"), ("CYX", None), ("SYX", None)):
+    for axes, why in (("ZYX", "the axis Z"), ("TYX", "the axis T"), ("CYX", None), ("SYX", None)):
         tifffile.imwrite(path("p.tif"), np.stack(flat(3, 5, 7)), photometric="rgb",
                          planarconfig="separate", metadata={"axes": axes})
         check_refused("colours that are " + why, path("p.tif"),
