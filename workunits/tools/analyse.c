@@ -46,7 +46,7 @@ const char wu_analyse_help[] =
     "Interrupted, the same command continues. A folder that holds the result of\n"
     "other pictures or another analysis is refused; other parameters replace it.\n";
 
-/* Values of options that are passed to texcell run; NULL: the option was not given. */
+/* Values of options that are passed to texcell run; NULL if the option was not given. */
 typedef struct run_words {
     const char *device, *threads;
 } run_words;
@@ -190,7 +190,7 @@ static void *export_files(void *user)
 
 /* Writes the page and the other files: at the same time if the other files are only tables; one
  * after the other if there are pictures, which take as much memory as the page. v: the only
- * variant. */
+ * variant. colour: which channel or stain is analysed, in words, or "". */
 static tc_status write_files(const char *folder, const wu_variant *v, const char *page,
                              wu_export_extras also, wu_thumbnail *thumbnails, const char *colour,
                              const an_suggestion *suggestion, tc_err *err)
@@ -235,7 +235,8 @@ typedef struct other_results {
 } other_results;
 
 /* Adds an entry of the folder to o->names if the page does not show it and it is a result, or the
- * folder of a variant ("01_KEY=VALUE"). A function for os_list; user: an other_results. */
+ * folder of a variant: two digits, '_' and KEY=VALUE. A function for os_list; user: an
+ * other_results. */
 static int add_other(void *user, const char *name, bool may_be_folder)
 {
     other_results *const o = user;
@@ -245,7 +246,7 @@ static int add_other(void *user, const char *name, bool may_be_folder)
                  (o->n > 1 && strcmp(name, "result.npz") == 0);
     for (size_t k = 0; other && o->n > 1 && k < o->n; k++)
         other = strcmp(os_base_name(o->variants[k].output_folder), name) != 0;
-    if (other && at + strlen(name) + 3 < sizeof o->names)
+    if (other && at + strlen(name) + sizeof ", " < sizeof o->names)
         snprintf(o->names + at, sizeof o->names - at, "%s%s", at > 0 ? ", " : "", name);
     return 0;
 }
@@ -380,8 +381,9 @@ static void folder_of(size_t k, const char *name, char out[64])
     out[n] = '\0';
 }
 
-/* Packs variant k: runs pack with the variant's parameters added to the command line. If *folder is
- * NULL, sets it to the folder that -o names, to be freed by free(). */
+/* Packs variant k: runs pack with the variant's parameters added to the command line (argc, argv).
+ * Sets the fields of *v except `result`, and `colour` to wu_pack_into.colour. If *folder is NULL,
+ * sets it to the folder that -o names, to be freed by free(). */
 static tc_status pack_variant(const analyse_options *o, const tc_option *options, int argc,
                               char **argv, size_t k, char **folder, wu_variant *v, char colour[160],
                               tc_err *err)

@@ -77,7 +77,9 @@ void wu_canvas_number(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, ui
 
 tc_status wu_canvas_write(const wu_canvas *canvas, const char *path, tc_err *err)
 {
-    const wu_png_info info = { canvas->nx, canvas->ny, 8, 3 };
+    const wu_png_info info = {
+        .width = canvas->nx, .height = canvas->ny, .bits = 8, .channels = 3
+    };
     return wu_png_write_file(path, &info, canvas->data, err);
 }
 

@@ -54,6 +54,7 @@ static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc
         good = good && json_is_array(list) && json_array_size(list) == 3;
         for (size_t c = 0; good && c < 3; c++) {
             row[c] = json_number_value(json_array_get(list, c));
+            /* Optical densities of stains are of the order of 1. */
             good = json_is_number(json_array_get(list, c)) && fabs(row[c]) <= 10;
         }
         if (good)

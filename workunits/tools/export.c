@@ -84,7 +84,7 @@ static tc_status parse_options(int argc, char **argv, export_options *o, tc_err 
     return_if_error(tc_read_options(argc, argv, options, &n_files, err));
     if (n_files != 1)
         return tc_fail(err, TC_USAGE, "export: takes one RESULT.npz, %d given", n_files);
-    o->result = argv[1];
+    o->result = argv[1]; /* tc_read_options moves arguments that are no options here */
     o->extras.without_items_csv = o->marks != NULL;
     o->extras.pictures = o->extras.pictures || o->images != NULL;
     if (o->extras.only_removes_files &&
@@ -215,6 +215,7 @@ tc_status wu_export_check_folder(const char *folder, tc_err *err)
     return TC_OK;
 }
 
+/* Removes the file `name` + `end` of the folder, if it exists and is a regular file. */
 static tc_status remove_file(const char *folder, const char *name, const char *end, tc_err *err)
 {
     TC_AUTOFREE char *const path = wu_join_path(folder, name, end);
@@ -243,6 +244,7 @@ static tc_status keep_edited(const char *folder, const char *name, time_t finish
     const size_t n = strlen(name);
     if (path == NULL)
         return tc_no_memory(err, name);
+    /* only tables, whose names end in ".csv" (4 characters), are kept */
     if (n < 4 || strcmp(name + n - 4, ".csv") != 0 || os_kind_of_link(path) != OS_FILE ||
         stat(path, &info) != 0 || info.st_mtime <= finished)
         return TC_OK;
@@ -455,6 +457,7 @@ tc_status wu_export(int argc, char **argv, tc_err *err)
                                (char *)(uintptr_t)o.marks, (char *)(uintptr_t)o.suggested },
                    4, o.folder, err));
     return_if_error(wu_export_write(o.result, o.images, o.folder, o.extras, err));
+    /* With --only-marks, wu_export_write has only removed the files of an earlier export. */
     return o.marks != NULL ? wu_write_marks(o.result, o.marks, o.suggested, o.folder,
                                             !o.extras.only_removes_files, err)
                            : TC_OK;

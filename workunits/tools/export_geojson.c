@@ -107,6 +107,7 @@ static bool split_walk(rings *r, uint32_t label, uint32_t nx)
         if (*corner_index != 0) {
             const size_t from = *corner_index - 1;
             good = add_ring(r, label, from, n);
+            /* Remove the ring from the walk, except for the corner that was visited twice. */
             for (; n > from + 1; n--) {
                 const corner removed = r->walk[n - 1];
                 r->walk_index[(size_t)removed.y * (nx + (size_t)1) + (size_t)removed.x] = 0;
@@ -137,6 +138,7 @@ static bool ring_encloses(const rings *r, const ring *outer, corner pixel)
 {
     bool inside = false;
     for (size_t i = outer->first; i + 1 < outer->first + outer->n; i++) {
+        /* Only vertical sides to the left of the pixel, at its height, are crossed. */
         const corner *const a = &r->corners[i], *const b = a + 1;
         if (a->x == b->x && a->x <= pixel.x && (a->y <= pixel.y) != (b->y <= pixel.y))
             inside = !inside;
@@ -216,9 +218,9 @@ static void begin_feature(geojson *g, const char *kind)
             g->features++ > 0 ? "," : "", kind);
 }
 
-/* Ends a feature. z: the index of its slice, which is written as QuPath's "plane", or a negative
- * number if the item has no slices. title: is not escaped, as titles consist of a-z, 0-9 and '_'.
- */
+/* Ends a feature. z: the index of its slice, which is written as QuPath's "plane" (c: -1 means all
+ * channels), or a negative number if the item has no slices. title: is not escaped, as titles
+ * consist of a-z, 0-9 and '_'. */
 static void end_feature(geojson *g, const char *title, uint64_t number, int64_t z)
 {
     if (z >= 0)
@@ -254,6 +256,8 @@ static void put_regions(geojson *g, const rings *r, const char *title, int64_t z
 
 /* --- files ----------------------------------------------------------------------------------- */
 
+/* Opens the file NAME.geojson and writes its beginning. end_file must be called, also after a
+ * failure. */
 static tc_status begin_file(geojson *g, const char *folder, const char *name, tc_err *err)
 {
     TC_AUTOFREE char *const path = wu_join_path(folder, name, ".geojson");
@@ -265,6 +269,8 @@ static tc_status begin_file(geojson *g, const char *folder, const char *name, tc
     return TC_OK;
 }
 
+/* Writes the end of the file and closes it; removes the file if `status` is an error. *written is
+ * increased by 1 if the file was written. */
 static tc_status end_file(geojson *g, tc_status status, size_t *written, tc_err *err)
 {
     const bool is_open = g->out.file != NULL;

@@ -38,6 +38,8 @@ typedef struct drawing {
 
 /* --- the array ------------------------------------------------------------------------------- */
 
+/* Begins a drawing: loads the array `index`, whose declaration is d. free_drawing must be called,
+ * also after a failure. */
 static tc_status load_array(const wu_result_file *file, const wu_declaration *d, size_t item,
                             size_t index, drawing *out, tc_err *err)
 {
@@ -243,6 +245,7 @@ typedef struct bar_text {
     size_t longest; /* characters of the longest text */
 } bar_text;
 
+/* Writes the numbers as text. They begin with the least value. */
 static bar_text bar_numbers(const map_view *v)
 {
     bar_text b = { .n = v->min > v->max ? 0 : v->max > v->min ? 3 : 1 };
@@ -358,7 +361,9 @@ static bool is_on_outline(const drawing *d, unsigned across, uint32_t x, uint32_
 }
 
 /* The colour of a voxel of labels or a mask in the plane perpendicular to the axis `across` (as in
- * is_on_outline). */
+ * is_on_outline). Over the item's own picture, outlines have the full colour, and the insides are
+ * the picture with a tint of it. Without that picture, the insides have the full colour, and the
+ * outlines are darker. */
 static wu_rgb plane_colour(const drawing *d, unsigned across, uint32_t x, uint32_t y, uint32_t z)
 {
     const uint32_t label = label_at(d, x, y, z);

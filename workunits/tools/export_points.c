@@ -34,6 +34,7 @@ tc_status wu_points_load(const wu_result_file *file, const wu_table *table, wu_p
     tc_status status = wu_npz_load_array(file->npz, coordinates->index, &data, err);
     p->position = data;
     data = NULL;
+    /* arrays[0] of such a table has the item of each row. */
     if (status == TC_OK)
         status = wu_npz_load_array(file->npz, table->arrays[0].index, &data, err);
     p->item = data;
@@ -103,7 +104,8 @@ static void draw_view(wu_canvas *canvas, const view *v, const wu_pixels *px, con
     for (uint64_t i = 0; i < p->n; i++) {
         const double *const position = p->position + i * p->dims;
         const double z = p->dims == 3 ? position[0] : 0;
-        /* The comparisons are negated so that NaN, in a damaged result, is left out. */
+        /* Points outside the picture by more than a pixel are left out. The comparisons are negated
+         * so that NaN, in a damaged result, is left out, too. */
         if (p->item[i] != (int64_t)item || !(z >= v->first && z < v->last) ||
             !(position[p->dims - 2] >= -1 && position[p->dims - 2] <= px->ny) ||
             !(position[p->dims - 1] >= -1 && position[p->dims - 1] <= px->nx))

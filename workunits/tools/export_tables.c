@@ -107,7 +107,8 @@ static tc_status write_table(const wu_result_file *file, const wu_table *table, 
 
 /* An array [item][axis 0]...[last axis] that is exported as a table in long format. The entries of
  * the last axis are the columns; there is a row for each item and each combination of entries of
- * the other axes. Each row begins with key cells, which name the item and these entries. */
+ * the other axes. Each row begins with key cells, which name the item and these entries. An entry
+ * is named by a word or a number (wu_axis.words, wu_axis.numbers), or by several numbers. */
 typedef struct long_table {
     const wu_result_file *file;
     const wu_declaration *declared;
@@ -206,6 +207,7 @@ static void put_key_cells(const long_table *t, uint64_t row, wu_csv *out)
         put_axis_cells(t, i, &entry[i], out);
 }
 
+/* Writes the line of titles. */
 static tc_status write_long_titles(const long_table *t, wu_csv *out, tc_err *err)
 {
     const wu_axis *const last = &t->declared->axes[t->declared->n_axes - 1];

@@ -23,9 +23,9 @@ static bool is_source_of(const char *source, const char *path, bool with_name)
                  m = with_name     ? strlen(path)
                      : end == NULL ? 0
                                    : (size_t)(end - path);
-    const bool cut =
-        strlen(source) + 4 > WU_MAX_SOURCE; /* a source of about the maximal length was cut at its
-                                               beginning, perhaps within a part of the path */
+    /* A source of nearly the maximal length was probably cut at its beginning, perhaps within a
+     * part of the path. */
+    const bool cut = strlen(source) + 4 > WU_MAX_SOURCE;
     return n <= m && memcmp(path + m - n, source, n) == 0 &&
            (n == 0 || n == m || cut || path[m - n - 1] == '/');
 }

@@ -144,7 +144,9 @@ int main(int argc, char **argv)
                                      { "report", wu_report_verb, wu_report_help },
                                      { "parameters", wu_parameters, wu_parameters_help },
                                      { .name = NULL } };
-    static const tc_program program = { "texcell-wu", help, verbs, name_libraries, NULL, false };
+    static const tc_program program = {
+        .name = "texcell-wu", .help = help, .verbs = verbs, .libraries = name_libraries
+    };
 
     os_close_inherited();
     const int code = tc_main(&program, argc, argv);

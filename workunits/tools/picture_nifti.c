@@ -266,8 +266,8 @@ static tc_status read_header(wu_picture *picture, tc_err *err)
 static tc_status read_type(wu_picture *picture, tc_err *err)
 {
     static const struct {
-        int code; /* the value of NIfTI's field datatype */
-        wu_samples samples;
+        int code;           /* the value of NIfTI's field datatype */
+        wu_samples samples; /* type, bits, channels, rgb; slope and offset, which are set below */
     } types[] = {
         { 2, { WU_SAMPLE_UNSIGNED, 8, 1, false, 0, 0 } },
         { 256, { WU_SAMPLE_SIGNED, 8, 1, false, 0, 0 } },
@@ -313,13 +313,13 @@ static tc_status read_type(wu_picture *picture, tc_err *err)
     return TC_OK;
 }
 
-/* Reads the lengths of the axes. */
+/* Reads the lengths of the axes: dim[1] to dim[7] are x, y, z, time, channel and two others. */
 static tc_status read_axes(wu_picture *picture, tc_err *err)
 {
     nifti_state *const s = picture->state;
     wu_metadata *const metadata = &picture->metadata;
     uint64_t dim[DIMS] = { 0, 1, 1, 1, 1, 1, 1, 1 };
-    const int64_t n = number_at(s, s->version->dim, s->version->int_bytes);
+    const int64_t n = number_at(s, s->version->dim, s->version->int_bytes); /* number of axes */
     if (n < 1 || n >= DIMS)
         return refuse_header(picture, "counts less than one axis, or more than seven", err);
     for (int64_t i = 1; i <= n; i++) {

@@ -31,7 +31,8 @@ typedef struct ome_pixels {
     uint64_t nx, ny, c, t, z; /* lengths of the axes */
     char order[4];            /* order of planes, as in wu_metadata */
     double um[3];             /* z, y, x: size of a voxel in micrometres; 0: not recorded */
-    bool sized;   /* the element states a size of pixels, in a unit that may be a length */
+    bool sized;   /* the element states a size of pixels in a known or unknown unit, but not in one
+                     such as "pixel", which is not a length */
     size_t n_own; /* number of its TiffData elements that name the file being read, or that
                      name no file */
 } ome_pixels;
@@ -85,28 +86,28 @@ static const char *local_name(const char *name)
     return colon == NULL ? name : colon + 1;
 }
 
-/* Returns the value of an attribute, or NULL. all: the names and values of all attributes in turn,
- * followed by NULL. */
-static const char *find_attribute(const XML_Char **all, const char *name)
+/* Returns the value of an attribute, or NULL if the element does not have it. attributes: the names
+ * and values of the element's attributes in turn (name, value, name, ...), followed by NULL. */
+static const char *find_attribute(const XML_Char **attributes, const char *name)
 {
-    for (; *all != NULL; all += 2)
-        if (strcmp(local_name(all[0]), name) == 0)
-            return all[1];
+    for (; *attributes != NULL; attributes += 2)
+        if (strcmp(local_name(attributes[0]), name) == 0)
+            return attributes[1];
     return NULL;
 }
 
 /* The value of an attribute as a count; 1 if it is missing, 0 if it is not a number. */
-static uint64_t count_in(const XML_Char **all, const char *name)
+static uint64_t count_in(const XML_Char **attributes, const char *name)
 {
-    const char *const text = find_attribute(all, name);
+    const char *const text = find_attribute(attributes, name);
     const uint64_t n = text == NULL || strchr(text, '-') != NULL ? 0 : strtoull(text, NULL, 10);
     return text == NULL ? 1 : n < MAX_COUNT ? n : MAX_COUNT;
 }
 
 /* The value of an attribute as an index; -1 if it is missing or not a number. */
-static int64_t index_in(const XML_Char **all, const char *name)
+static int64_t index_in(const XML_Char **attributes, const char *name)
 {
-    const char *const text = find_attribute(all, name);
+    const char *const text = find_attribute(attributes, name);
     char *end = NULL;
     const unsigned long long n = text == NULL ? 0 : strtoull(text, &end, 10);
     return text == NULL || end == text || strchr(text, '-') != NULL ? -1
@@ -130,28 +131,29 @@ static void read_order(const char *text, char order[4])
 
 /* Returns a size in micrometres; 0 if it is missing. size, unit: names of the attributes that have
  * the number and its unit, which is the micrometre by default. */
-static double size_in(const XML_Char **all, const char *size, const char *unit)
+static double size_in(const XML_Char **attributes, const char *size, const char *unit)
 {
-    const char *const number = find_attribute(all, size), *const word = find_attribute(all, unit);
+    const char *const number = find_attribute(attributes, size), *const word = find_attribute(
+                                                                     attributes, unit);
     const double um = word == NULL ? 1 : wu_unit_micrometres(word, strlen(word));
     return number == NULL ? 0 : strtod(number, NULL) * um;
 }
 
-/* Whether the size of a pixel is given, in a unit that may be a length. */
-static bool is_sized(const XML_Char **all)
+/* Whether the element has the size of a pixel in a unit that may be a length (ome_pixels.sized). */
+static bool is_sized(const XML_Char **attributes)
 {
     static const char *const units[] = { "PhysicalSizeXUnit", "PhysicalSizeYUnit" };
     for (size_t i = 0; i < 2; i++) {
-        const char *const unit = find_attribute(all, units[i]);
+        const char *const unit = find_attribute(attributes, units[i]);
         if (unit != NULL && wu_is_nonlength_unit(unit, strlen(unit)))
             return false;
     }
-    return find_attribute(all, "PhysicalSizeX") != NULL ||
-           find_attribute(all, "PhysicalSizeY") != NULL;
+    return find_attribute(attributes, "PhysicalSizeX") != NULL ||
+           find_attribute(attributes, "PhysicalSizeY") != NULL;
 }
 
-/* Begins a Pixels element. all: its attributes, as for find_attribute. */
-static void begin_pixels(ome_text *o, const XML_Char **all)
+/* Begins a Pixels element. attributes: as for find_attribute, also in the functions below. */
+static void begin_pixels(ome_text *o, const XML_Char **attributes)
 {
     ome_pixels *const grown = tc_array_grow(o->pixels, o->n_pixels, &o->pixels_room, sizeof *grown);
     if (grown == NULL) {
@@ -160,22 +162,22 @@ static void begin_pixels(ome_text *o, const XML_Char **all)
     }
     o->pixels = grown;
     ome_pixels *const p = &o->pixels[o->n_pixels++];
-    *p = (ome_pixels){ .nx = count_in(all, "SizeX"),
-                       .ny = count_in(all, "SizeY"),
-                       .c = count_in(all, "SizeC"),
-                       .t = count_in(all, "SizeT"),
-                       .z = count_in(all, "SizeZ"),
-                       .sized = is_sized(all),
-                       .um = { size_in(all, "PhysicalSizeZ", "PhysicalSizeZUnit"),
-                               size_in(all, "PhysicalSizeY", "PhysicalSizeYUnit"),
-                               size_in(all, "PhysicalSizeX", "PhysicalSizeXUnit") } };
-    if (find_attribute(all, "SizeX") == NULL || find_attribute(all, "SizeY") == NULL)
-        p->nx = p->ny = 0;
-    read_order(find_attribute(all, "DimensionOrder"), p->order);
+    *p = (ome_pixels){ .nx = count_in(attributes, "SizeX"),
+                       .ny = count_in(attributes, "SizeY"),
+                       .c = count_in(attributes, "SizeC"),
+                       .t = count_in(attributes, "SizeT"),
+                       .z = count_in(attributes, "SizeZ"),
+                       .sized = is_sized(attributes),
+                       .um = { size_in(attributes, "PhysicalSizeZ", "PhysicalSizeZUnit"),
+                               size_in(attributes, "PhysicalSizeY", "PhysicalSizeYUnit"),
+                               size_in(attributes, "PhysicalSizeX", "PhysicalSizeXUnit") } };
+    if (find_attribute(attributes, "SizeX") == NULL || find_attribute(attributes, "SizeY") == NULL)
+        p->nx = p->ny = 0; /* not recorded */
+    read_order(find_attribute(attributes, "DimensionOrder"), p->order);
 }
 
 /* Begins a TiffData element. */
-static void begin_data(ome_text *o, const XML_Char **all)
+static void begin_data(ome_text *o, const XML_Char **attributes)
 {
     static const char *const firsts[] = { "FirstC", "FirstT", "FirstZ" };
     if (o->n_pixels == 0)
@@ -188,11 +190,11 @@ static void begin_data(ome_text *o, const XML_Char **all)
     o->data = grown;
     ome_data *const d = &o->data[o->n_data++];
     *d = (ome_data){ .pixels = o->n_pixels - 1,
-                     .ifd = index_in(all, "IFD"),
-                     .count = index_in(all, "PlaneCount"),
+                     .ifd = index_in(attributes, "IFD"),
+                     .count = index_in(attributes, "PlaneCount"),
                      .file = NO_FILE };
     for (size_t i = 0; i < 3; i++) {
-        const int64_t first = index_in(all, firsts[i]);
+        const int64_t first = index_in(attributes, firsts[i]);
         d->first[i] = first < 0 ? 0 : (uint64_t)first;
     }
     o->in_data = true;
@@ -204,9 +206,10 @@ static void copy_text(char out[MAX_NAME], const char *text)
 }
 
 /* Reads a "prop" element of MetaMorph's XML, of which only the size of a pixel is used. */
-static void read_prop(ome_text *o, const XML_Char **all)
+static void read_prop(ome_text *o, const XML_Char **attributes)
 {
-    const char *const id = find_attribute(all, "id"), *const value = find_attribute(all, "value");
+    const char *const id = find_attribute(attributes, "id"), *const value = find_attribute(
+                                                                 attributes, "value");
     if (id == NULL || value == NULL)
         return;
     if (strcmp(id, "spatial-calibration-state") == 0)
@@ -221,11 +224,12 @@ static void read_prop(ome_text *o, const XML_Char **all)
 
 /* Begins a ModuloAlong element. Its attributes give the positions on the inner axis as a range;
  * without a range, each position has a Label element. */
-static void begin_modulo(ome_text *o, const XML_Char **all)
+static void begin_modulo(ome_text *o, const XML_Char **attributes)
 {
-    const char *const start = find_attribute(all, "Start"), *const end = find_attribute(all, "End"),
-                      *const step = find_attribute(all, "Step"),
-                      *const type = find_attribute(all, "Type");
+    const char *const start = find_attribute(attributes, "Start"),
+                      *const end = find_attribute(attributes, "End"),
+                      *const step = find_attribute(attributes, "Step"),
+                      *const type = find_attribute(attributes, "Type");
     const double step_length = step == NULL ? 1 : strtod(step, NULL),
                  n = start == NULL || end == NULL
                          ? 0
@@ -240,7 +244,7 @@ static void begin_modulo(ome_text *o, const XML_Char **all)
 }
 
 /* expat calls this at the beginning of an element; user: the ome_text. */
-static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Char **all)
+static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Char **attributes)
 {
     ome_text *const o = user;
     const char *const what = local_name(name);
@@ -248,24 +252,24 @@ static void XMLCALL begin_element(void *user, const XML_Char *name, const XML_Ch
         o->is_root = true;
         o->is_ome = strcmp(what, "OME") == 0;
         if (o->is_ome)
-            copy_text(o->uuid, find_attribute(all, "UUID"));
+            copy_text(o->uuid, find_attribute(attributes, "UUID"));
     } else if (!o->is_ome) {
         if (strcmp(what, "prop") == 0)
-            read_prop(o, all);
+            read_prop(o, attributes);
     } else if (strcmp(what, "BinaryOnly") == 0) {
-        copy_text(o->companion, find_attribute(all, "MetadataFile"));
+        copy_text(o->companion, find_attribute(attributes, "MetadataFile"));
         if (o->companion[0] == '\0')
             copy_text(o->companion, "?");
     } else if (strcmp(what, "Pixels") == 0) {
-        begin_pixels(o, all);
+        begin_pixels(o, attributes);
     } else if (strcmp(what, "TiffData") == 0) {
-        begin_data(o, all);
+        begin_data(o, attributes);
     } else if (strncmp(what, "ModuloAlong", 11) == 0) {
-        begin_modulo(o, all);
+        begin_modulo(o, attributes);
     } else if (strcmp(what, "Label") == 0 && o->in_modulo) {
         o->modulo++;
     } else if (strcmp(what, "UUID") == 0 && o->in_data) {
-        copy_text(o->named, find_attribute(all, "FileName"));
+        copy_text(o->named, find_attribute(attributes, "FileName"));
         o->in_uuid = true;
         o->text_length = 0;
     }
@@ -451,7 +455,7 @@ static tc_status read_companion(wu_picture *picture, ome_text *o, bool *good, tc
     char *const text = path == NULL ? NULL : load_text(path);
     *good = false;
     if (status == TC_OK && text != NULL) {
-        o->own_uuid = uuid;
+        o->own_uuid = uuid; /* the companion file may name this file by the UUID */
         status = parse_text(o, text + (strncmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0), good, err);
         o->own_uuid = NULL;
         *good = *good && o->is_ome && o->n_pixels > 0;
@@ -495,7 +499,7 @@ static bool choose_pixels(ome_text *o, wu_metadata *metadata, size_t *chosen)
             "its OME-XML describes planes in %zu other files, %.80s and so on, but none in "
             "this one; was it given another name?",
             o->n_files, o->n_files > 0 ? o->files[0] : "");
-    metadata->series = n > 0 ? n : 1;
+    metadata->series = n > 0 ? n : 1; /* several series are refused later */
     return n == 1;
 }
 
@@ -721,7 +725,7 @@ tc_status wu_metadata_from_xml(wu_picture *picture, const char *text,
                                const wu_tiff_pages *tiff_pages, tc_err *err)
 {
     ome_text o = { .own_name = os_base_name(picture->path) };
-    bool good = false;
+    bool good = false; /* the text is well-formed XML */
     tc_status status = parse_text(&o, text, &good, err);
     if (status == TC_OK && o.has_dtd)
         wu_metadata_refuse(

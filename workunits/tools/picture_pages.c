@@ -80,7 +80,8 @@ static axes_text pages_in_words(const wu_picture *picture)
     return s;
 }
 
-/* Returns TC_BAD_INPUT with a message that the file has other pages than its metadata describe. */
+/* Returns TC_BAD_INPUT with a message that the number of pages is not the number of planes that the
+ * metadata describe. */
 static tc_status refuse_count(const wu_picture *picture, tc_err *err)
 {
     return tc_fail(
@@ -107,7 +108,7 @@ static void discard_metadata(wu_picture *picture)
 }
 
 /* Makes the file's own pages the slices, although its metadata name other files of the same
- * picture. */
+ * picture. Of the metadata, only the size of a voxel is used. */
 static void use_own_pages(wu_picture *picture)
 {
     double um[3];
@@ -274,7 +275,8 @@ static bool pages_are_times(const wu_picture *picture)
     return picture->want.time == 0 && picture->metadata.slices <= 1;
 }
 
-/* Returns the file and the page in which the k-th of the wanted planes is stored. */
+/* Returns the file and the page in which the k-th of the wanted planes is stored. The wanted planes
+ * are those of one channel, and either the slices of one time or all times. */
 static wu_plane plane_of(const wu_picture *picture, uint64_t k)
 {
     const wu_metadata *const metadata = &picture->metadata;

@@ -159,6 +159,7 @@ static tc_status next_png(wu_picture *picture, uint64_t page, void *samples, tc_
     return status;
 }
 
+/* The decoder has no state to be freed. */
 static void close_png(wu_picture *picture)
 {
     (void)picture;
