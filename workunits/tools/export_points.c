@@ -8,7 +8,7 @@
 #include "workunits/format/csv.h"
 #include "workunits/tools/export.h"
 
-#define FAR 1e9 /* larger than any z: [-FAR, FAR) contains all points */
+#define ANY_Z 1e9 /* larger than any z: all points are in [-ANY_Z, ANY_Z) */
 enum {
     MAX_SLICES = 36, /* greatest number of slices of a stack that are drawn side by side */
     ARM = 3,         /* length of the arms of a cross, in pixels of the canvas */
@@ -163,7 +163,7 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
         wu_item_title_of(images->items[item].name, images->items[item].source);
     char name[2 * WU_MAX_NAME];
     TC_AUTO(wu_pixels_free) wu_pixels px = { .nx = 0 };
-    view whole_view = { .first = -FAR, .last = FAR }, views[MAX_SLICES];
+    view whole_view = { .first = -ANY_Z, .last = ANY_Z }, views[MAX_SLICES];
     return_if_error(wu_item_load(images, item, &px, err));
     find_grey_range(&px, &whole_view.lo, &whole_view.hi);
     whole_view.z1 = px.nz;
@@ -179,7 +179,7 @@ static tc_status draw_item(const wu_job *images, const char *table, const wu_poi
             views[i].z0 = z;
             views[i].z1 = z + 1;
             /* Each slice shows the points up to the middle between it and the next slice drawn. */
-            views[i].first = i == 0 ? -FAR : (views[i - 1].z0 + z) / 2.0;
+            views[i].first = i == 0 ? -ANY_Z : (views[i - 1].z0 + z) / 2.0;
             if (i > 0)
                 views[i - 1].last = views[i].first;
         }
