@@ -375,9 +375,9 @@ def bad_items():
                      parameters={"levels": [16], "distances": [1], "maps": maps})), \
         'items "x" and "x_sum" would both have an array map_x_sum_variance_L16_1_0 in the result'
     yield ("an item with neither image nor stack", item(),
-           'items[0]: must have either "image" or "stack", not neither')
+           'items[0]: must have either "image" or "stack", but has neither')
     yield ("an item with both image and stack", item(image="images/x.png", stack=["s/0.png"]),
-           "not both")
+           "but has both")
     yield ("an image that is a number", item(image=5),
            "items[0].image: must be a string or a list of strips, not an integer")
     yield ("an image that is null", item(image=None),
@@ -446,7 +446,7 @@ def bad_items():
     yield ("a strip that is missing", strips(image=["s/0.png", "s/9.png"]),
            'items[0].image[1]: no member "s/9.png"')
     yield ("strips of different widths", strips(image=["s/0.png", "s/wide.png"]),
-           "items[0].image[1]: 17 pixels wide, but the first strip has 16")
+           "items[0].image[1]: 17 pixels wide, but the first strip is 16")
     yield ("strips of different depths", strips(image=["s/0.png", "s/16.png"]),
            "items[0].image[1]: has another depth or number of colours")
     yield "strips that are too high", strips(image=["s/tall.png", "s/one.png"]), \
@@ -461,9 +461,9 @@ def bad_items():
         return unit(text, [(name, png(17, 12) if "wide" in name else png())
                            for name in ("s/0.png", "s/wide.png") if name in text])
     yield ("labels without objects", labelled(labels="s/0.png"),
-           "items[0].objects: missing: how many different labels")
+           "items[0].objects: missing: the number of different labels")
     yield ("objects without labels", labelled(objects=1),
-           "items[0].objects: only labels have objects")
+           'items[0].objects: must not be given without "labels"')
     for n in (-1, 1 << 24, 1.5, "1", None, [1]):
         yield ("%s objects" % json.dumps(n), labelled(labels="s/0.png", objects=n),
                "items[0].objects: must be an integer from 0 to 16777215")

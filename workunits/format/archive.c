@@ -37,28 +37,28 @@ enum {
     FLAG_DESCRIPTOR = 0x0008,
     FLAG_STRONG_ENCRYPTION = 0x0040,
     FLAG_MASKED_DIRECTORY = 0x2000,
-    PLAIN_VERSION = 20, /* the version of ZIP that a reader of texcell's members needs */
+    PLAIN_VERSION = 20, /* 10 times the version of ZIP that a reader of texcell's members needs */
     LOCAL_HEADER = 30,  /* bytes of a member's local header, without name and extra field */
     ENTRY = 46,         /* bytes of an entry in the list, without name, extra field and comment */
-    SHARED = 26, /* bytes of the fields that both a local header (from byte 4 on) and an entry (from
-                    byte 6 on) have */
+    SHARED = 26, /* bytes of the fields that local headers and entries have in common: from byte 4
+                    of a local header on, from byte 6 of an entry on */
     END_RECORD = 22,       /* bytes of the end record, without the comment */
     END64 = 56,            /* bytes of the ZIP64 end record, which archives of many members have */
     LOCATOR = 20,          /* bytes of the ZIP64 locator between ZIP64 end record and end record */
     MAX_COMMENT = 0xffff,  /* the most bytes of the comment after the end record */
-    COUNT_UNKNOWN = 0xffff /* value of the end record's count if it is 65535 or larger */
+    COUNT_UNKNOWN = 0xffff /* the end record's count of members if there are 65535 or more */
 };
 
 /* A reader of members. A deflated member is decompressed by z. */
 struct wu_unzip {
     const wu_archive *archive;
-    const tc_poll *poll; /* tc_call_poll is called with it before every read */
+    const tc_poll *poll; /* passed to tc_call_poll before every read */
     z_stream z;
     bool in_member;      /* a member is being read: the following fields are about this member */
     size_t index;        /* index of the member */
     uint64_t n_returned; /* number of the member's bytes that have been returned */
-    uint64_t taken;      /* number of its compressed bytes that have been read from the file */
-    bool ended;          /* its deflate stream has ended */
+    uint64_t taken;      /* number of the member's compressed bytes that have been read */
+    bool ended;          /* the member's deflate stream has ended */
     uint32_t crc;        /* CRC of the bytes returned so far or, if the member is stored without
                             compression, of the bytes read from the file so far */
 #ifdef HAVE_LIBDEFLATE
@@ -102,6 +102,8 @@ static tc_status add_to_digests(const wu_archive *a, uint64_t from, uint64_t to,
     return status;
 }
 
+/* Reads only the bytes around stored members, whose CRCs are known, and combines all CRCs. at: the
+ * offset up to which *crc is complete. */
 tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err)
 {
     uint64_t at = 0;
@@ -111,7 +113,8 @@ tc_status wu_archive_crc_of_read(const wu_archive *a, uint32_t *crc, tc_err *err
         const wu_member *const m = &a->members[i];
         if (m->is_folder || m->is_deflated || m->compressed > INT32_MAX || m->data < at)
             continue; /* the bytes of this member are read together with the next gap */
-        if (m->data - at == m->header) /* only the local header is before the data */
+        /* Whether nothing but the local header lies between `at` and the data. */
+        if (m->data - at == m->header)
             *crc = (uint32_t)crc32_combine(*crc, m->header_crc, (z_off_t)m->header);
         else
             status = add_to_digests(a, at, m->data, crc, NULL, err);
@@ -155,8 +158,8 @@ static tc_status check_head(const wu_archive *a, tc_err *err)
     return TC_OK;
 }
 
-/* The unsigned little-endian number in the n bytes at p. The functions below call it with the
- * offsets and lengths of the fields of ZIP's records (PKWARE's APPNOTE.TXT, section 4.3). */
+/* The unsigned little-endian number in the n bytes at p. The functions below read the fields of
+ * ZIP's records with it; their offsets and lengths are in PKWARE's APPNOTE.TXT, section 4.3. */
 static uint64_t read_little_endian(const unsigned char *p, unsigned n)
 {
     uint64_t value = 0;
@@ -173,10 +176,10 @@ typedef struct directory {
     bool has_zip64;      /* there is a ZIP64 end record */
 } directory;
 
-/* Reads the ZIP64 end record and its locator, which must be directly before the end record at `at`.
- * Some programs find the ZIP64 end record by the locator, others by its position, and some use it
- * only if a number does not fit into the end record: so locator, position and both records must
- * agree. Returns false if they do not. tail: as in read_end. */
+/* Reads the ZIP64 end record and its locator, which must be directly before the end record at the
+ * offset `at`. Some programs find the ZIP64 end record by the locator, others by its position, and
+ * some use it only if a number does not fit into the end record. So locator, position and both
+ * records must agree, or the function returns false. tail: as in read_end. */
 static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
 {
     const unsigned char *const record = tail, *const locator = tail + END64,
@@ -203,8 +206,8 @@ static bool read_zip64(const unsigned char *tail, uint64_t at, directory *d)
 }
 
 /* Reads the end record at the offset `at`, which is followed by a comment of `comment` bytes. tail:
- * the bytes of the file, beginning END64 + LOCATOR bytes before the end record; zeros replace bytes
- * before the beginning of the file. Returns false if something is inconsistent. */
+ * the bytes of the file from END64 + LOCATOR bytes before the end record on; bytes before the
+ * beginning of the file are zeros. Returns false if something is inconsistent. */
 static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, directory *d)
 {
     const unsigned char *const end = tail + END64 + LOCATOR;
@@ -218,13 +221,13 @@ static bool read_end(const unsigned char *tail, uint64_t at, uint64_t comment, d
     return begin + size == at; /* the list ends where the end record begins */
 }
 
-/* Finds the list of members by the last end record in the file, like all other programs. The file
- * must end with this record and the record's comment. */
+/* Finds the list of members by the last end record in the file, as other programs do. The file must
+ * end with this record and its comment. */
 static tc_status find_directory(const wu_archive *a, directory *d, tc_err *err)
 {
     enum {
         BEFORE = END64 + LOCATOR, /* bytes in front of the end record that are read */
-        MOST = BEFORE + END_RECORD + MAX_COMMENT
+        MOST = BEFORE + END_RECORD + MAX_COMMENT /* the most bytes that are read */
     };
     unsigned char *const tail = calloc(1, BEFORE + MOST);
     if (tail == NULL)
@@ -331,9 +334,9 @@ typedef struct listing {
     size_t room;         /* allocated elements of a->members */
     uint64_t at;         /* offset of the next entry in the file */
     uint64_t compressed; /* the sum of the compressed sizes so far */
-    uint64_t next;       /* end of the last member, where the next one begins if there is no gap */
+    uint64_t next;       /* end of the last member's data: where the next member should begin */
     uint64_t read_at;    /* offset of the bytes in `read` in the file */
-    size_t n_read;
+    size_t n_read;       /* bytes in `read` */
     unsigned char read[LIST_CHUNK]; /* [n_read] a part of the list */
 } listing;
 
@@ -364,8 +367,8 @@ static tc_status next_entry(listing *l, entry *e, tc_err *err)
     return TC_OK;
 }
 
-/* Whether a size or CRC in the local header is equal to that in the list, or is 0 because it is in
- * a descriptor after the data. */
+/* Whether the size or CRC at `local`, in a local header, equals the value `listed` in the list of
+ * members. It may also be 0, if the member has a descriptor with this value after its data. */
 static bool same_number(const entry *e, const unsigned char *local, uint64_t listed)
 {
     const uint64_t number = read_little_endian(local, 4);
@@ -373,8 +376,8 @@ static bool same_number(const entry *e, const unsigned char *local, uint64_t lis
 }
 
 /* Reads and checks a member's local header, and sets data, header and header_crc of *m. Sets
- * *is_plain to true if there is no gap before the header, the member has no extra field or comment,
- * and the header's fields are equal to the entry's. */
+ * *is_plain to whether there is no gap before the header, the member has no extra field or comment,
+ * and the header's fields are equal to the fields in the list of members. */
 static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool *is_plain,
                             tc_err *err)
 {
@@ -388,8 +391,8 @@ static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool
         m->data = e->offset + LOCAL_HEADER + e->name + extra;
         m->header = extra == 0 ? LOCAL_HEADER + (uint32_t)e->name : 0;
         m->header_crc = tc_crc32(0, local, m->header);
-        /* Whether the sizes are in a ZIP64 field. It is not read: the sizes of the list are used.
-         */
+        /* Whether the sizes are in a ZIP64 field. This field is not read: the sizes in the list of
+         * members are used. */
         const bool elsewhere = read_little_endian(local + 18, 4) == UINT32_MAX &&
                                read_little_endian(local + 22, 4) == UINT32_MAX;
         good = memcmp(local, "PK\3\4", 4) == 0 && read_little_endian(local + 8, 2) == e->method &&
@@ -413,9 +416,9 @@ static tc_status read_local(const listing *l, const entry *e, wu_member *m, bool
     return TC_OK;
 }
 
-/* Whether all programs treat the member alike: the entry has the usual version, no flags, volume 0
- * and no DOS attributes, and its Unix mode, if any, is that of a regular file (type 8), not of a
- * link, folder or device. */
+/* Whether all programs treat the member alike. This is so if the entry has the usual version, no
+ * flags, volume 0 and no DOS attributes, and if its Unix mode (the high 16 bits of the attributes)
+ * is 0 or that of a regular file (type 8), not of a link, folder or device. */
 static bool has_plain_fields(const entry *e)
 {
     const uint64_t attributes = read_little_endian(e->bytes + 38, 4), type = attributes >> 28;
@@ -487,6 +490,7 @@ static tc_status list_members(wu_archive *a, uint64_t max_members, tc_err *err)
     if (status == TC_OK && (l.d.count > max_members || a->n > max_members))
         return tc_fail(err, TC_BAD_INPUT, "%s: more than %llu members", a->path,
                        (unsigned long long)max_members);
+    /* Archives without a ZIP64 end record may have more members than their count can express. */
     if (status == TC_OK && a->n != l.d.count &&
         !(l.d.count == COUNT_UNKNOWN && a->n > COUNT_UNKNOWN && !l.d.has_zip64))
         status = tc_fail(err, TC_BAD_INPUT, "%s: damaged: it should have %llu members, but has %zu",
@@ -653,8 +657,9 @@ static tc_status fill_buffer(wu_unzip *z, const wu_member *m, tc_err *err)
     return status;
 }
 
-/* Reads up to n bytes of a stored member: CHUNK bytes or more directly, fewer from the buffer.
- * z->crc becomes the CRC of all bytes of the member that have been read from the file. */
+/* Reads up to n bytes of a stored member. Requests for CHUNK bytes or more are read directly to
+ * `buf`, smaller ones through the buffer z->compressed. z->crc becomes the CRC of all bytes of the
+ * member that have been read from the file. */
 static tc_status read_stored(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
                              tc_err *err)
 {
@@ -679,8 +684,8 @@ static tc_status read_stored(wu_unzip *z, const wu_member *m, void *buf, size_t 
     return TC_OK;
 }
 
-/* Decompresses up to n bytes by zlib, and sets *got to their number, which is less than n only at
- * the end of the stream. */
+/* Decompresses up to n bytes with zlib. Sets *got to the number of bytes, which is less than n only
+ * at the end of the stream. */
 static tc_status inflate_part(wu_unzip *z, const wu_member *m, void *buf, size_t n, size_t *got,
                               tc_err *err)
 {
@@ -699,10 +704,10 @@ static tc_status inflate_part(wu_unzip *z, const wu_member *m, void *buf, size_t
 }
 
 #ifdef HAVE_LIBDEFLATE
-/* Decompresses the rest of a member to `buf` by libdeflate, which takes half the time of zlib. If
- * some bytes have been returned before, the whole member is decompressed once more. Returns false
- * if the member exceeds the limits, or after an error: inflate_part must then decompress the rest,
- * or report the error. */
+/* Decompresses the rest of a member to `buf` with libdeflate, which takes half the time of zlib. If
+ * some bytes have been returned before, decompresses the whole member once more, to a copy. Returns
+ * false if the member exceeds the limits or after an error: inflate_part must then decompress the
+ * rest, or report the error. */
 static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
 {
     const bool is_whole = z->n_returned == 0;
@@ -713,6 +718,7 @@ static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
         z->inflater = libdeflate_alloc_decompressor();
     if (is_whole && z->taken == 0 && m->compressed <= CHUNK && fill_buffer(z, m, NULL) != TC_OK)
         return false;
+    /* Whether all compressed bytes are in z->compressed. */
     const bool in_buffer = z->taken == m->compressed && z->taken <= CHUNK;
     TC_AUTOFREE unsigned char *const read = in_buffer ? NULL : malloc((size_t)m->compressed + 1);
     TC_AUTOFREE unsigned char *const copy = is_whole ? NULL : malloc((size_t)m->size);

@@ -1,8 +1,9 @@
 /*
- * Deflates rows of words, which all have the same number of bytes. Searches for matches only at the
- * word before and in the row above, or, with `anywhere`, at the last position that began with the
- * same bytes; for words of three bytes (pixels in colour), also at the last equal pixel. Terms are
- * those of RFC 1951 (deflate): a match repeats a number of bytes (its length) from a distance back.
+ * Deflates rows of words (samples or pixels), which all have the same number of bytes. Terms are
+ * those of RFC 1951 (deflate): a match repeats a number of bytes (its length) that occurred a
+ * number of bytes before (its distance). Searches for matches only at the word before and in the
+ * row above; or, with layout.matches_anywhere, at the last position that began with the same bytes
+ * and, for words of three bytes (pixels in colour), at the last equal pixel.
  */
 #include "workunits/format/deflate_rows.h"
 
@@ -21,14 +22,15 @@ enum {
     LONGEST_SYMBOL = 285, /* symbol of a match of LONGEST bytes */
     LITERALS = 286,       /* number of symbols of the code of literals (bytes) and lengths */
     DISTANCES = 30,       /* number of symbols of the code of distances */
-    CODES = 19,           /* number of symbols of the code for the bit lengths of both codes */
-    SHORT_ZEROS = 17,     /* symbol of that code for 3 to 10 zeros */
-    LONG_ZEROS = 18,      /* symbol of that code for 11 to 138 zeros */
+    CODES = 19,           /* number of symbols of the code that encodes the bit lengths of the other
+                             two codes ("code length code") */
+    SHORT_ZEROS = 17,     /* its symbol for 3 to 10 zeros */
+    LONG_ZEROS = 18,      /* its symbol for 11 to 138 zeros */
     SHORTEST = 3,         /* bytes of the shortest match */
     LONGEST = 258,        /* bytes of the longest match */
     WINDOW = 1 << 15,     /* largest distance */
     CODE_BITS = 12,       /* longest code that is used here; RFC 1951 allows 15 bits */
-    CODES_BITS = 7,       /* longest code of a symbol of CODES */
+    CODES_BITS = 7,       /* longest code of a symbol of the code length code */
 };
 
 enum {
@@ -40,14 +42,14 @@ enum {
     PIXEL = 3,  /* bytes of a word that is a pixel in colour */
     PIXEL_BITS = 12,     /* bits of the hash of a pixel */
     NEAR = 1 << 10,      /* wu_row_deflater.near of the first block */
-    MATCH_BITS = 8,      /* about the bits of a match of one pixel, less log2 of its distance */
+    MATCH_BITS = 8,      /* a match of one pixel takes about MATCH_BITS + log2(distance) bits */
     MOST_SAME = 1 << 15, /* the most bytes that count_same counts */
     HASH_BITS = 15,      /* bits of the hash of a position's first bytes */
 };
 
 /* A number of literals, and the match that follows them. */
 typedef struct sequence {
-    uint16_t length;         /* length of the match; 0: there is none */
+    uint16_t length;         /* length of the match; 0 if no match follows the literals */
     uint16_t literals, back; /* number of literals; distance of the match */
     uint16_t back_symbol;    /* symbol of the distance */
 } sequence;
@@ -63,12 +65,13 @@ struct wu_row_deflater {
     size_t near;
     /* The current block: */
     sequence sequences[MAX_SEQUENCES];
-    size_t n, n_literals;
+    size_t n, n_literals; /* number of sequences, and of literals in them */
     uint32_t literals[LITERALS], distances[DISTANCES]; /* how often each symbol occurs */
     /* Further counts of literals. Consecutive literals are counted in different tables, so that an
      * addition need not wait for the one before. */
     uint32_t bytes[3][256];
-    uint32_t lengths[LONGEST + 1]; /* how often each length of a match, or of a part, occurs */
+    uint32_t lengths[LONGEST + 1]; /* how often each length of a match occurs; a match longer than
+                                      LONGEST counts as its parts (first_part_length) */
 };
 
 wu_row_deflater *wu_row_deflater_create(void)
@@ -83,8 +86,8 @@ typedef struct symbol {
     unsigned code, extra, bits;
 } symbol;
 
-/* Returns the symbol for a value, in an alphabet with 2^step symbols for each number of extra bits.
- */
+/* Returns the symbol for a value, in an alphabet with 2^step symbols for each number of extra bits
+ * (4 for lengths, 2 for distances: RFC 1951, section 3.2.5). */
 static symbol find_symbol(unsigned value, unsigned step)
 {
     const unsigned bits = 31 - (unsigned)__builtin_clz(value | 1u << step) - step;
@@ -107,6 +110,7 @@ static unsigned distance_symbol(size_t back)
 }
 
 #ifdef __SSE2__
+/* Returns 0xff in each byte in which the 16 bytes at a and b are equal. */
 static inline __m128i compare16(const unsigned char *a, const unsigned char *b)
 {
     return _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)a),
@@ -129,8 +133,8 @@ static size_t first_nonzero(uint64_t v)
 #endif
 }
 
-/* The number of bytes from `data` on, at most `most` or MOST_SAME, that equal the bytes at the
- * distance `back`. */
+/* Returns the number of bytes from `data` on that equal the bytes at the distance `back`. Counts at
+ * most `most` bytes, and at most MOST_SAME. */
 static size_t count_same(const unsigned char *data, size_t back, size_t most)
 {
     const unsigned char *const from = data - back;
@@ -151,15 +155,15 @@ static size_t count_same(const unsigned char *data, size_t back, size_t most)
     return n;
 }
 
-/* A match may be longer than LONGEST and is then written in parts. Returns the length of the first
- * part of the `left` bytes, such that the rest is 0 or long enough for a match. */
+/* A match that is longer than LONGEST is written in parts. Returns the length of the first part of
+ * the `left` bytes, chosen such that the rest is empty or long enough for a match. */
 static size_t first_part_length(size_t left)
 {
     return left <= LONGEST ? left : left < LONGEST + SHORTEST ? LONGEST - SHORTEST : LONGEST;
 }
 
-/* Appends a sequence, whose literals the caller counts. length, back: length and distance of the
- * match; length 0: there is none. */
+/* Appends a sequence, and counts its match; the caller counts its literals. length, back: length
+ * and distance of the match. length is 0 if there is no match. */
 static inline void add_sequence(wu_row_deflater *d, size_t literals, size_t length, size_t back)
 {
     const unsigned code = length > 0 ? distance_symbol(back) : 0;
@@ -182,7 +186,7 @@ static inline void add_sequence(wu_row_deflater *d, size_t literals, size_t leng
 /* Counts the bytes from data[at] to data[end - 1], if there are any, as literals. */
 static void count_between(wu_row_deflater *d, const unsigned char *data, size_t at, size_t end)
 {
-    for (; at + 4 <= end; at += 4) {
+    for (; at + 4 <= end; at += 4) { /* four tables in turn */
         d->literals[data[at]]++;
         for (size_t k = 0; k < 3; k++)
             d->bytes[k][data[at + k + 1]]++;
@@ -191,7 +195,7 @@ static void count_between(wu_row_deflater *d, const unsigned char *data, size_t 
         d->literals[data[at]]++;
 }
 
-/* Whether STEP bytes equal the bytes at the distance `back`. */
+/* Whether the STEP bytes at `data` equal the bytes at the distance `back`. */
 static bool is_same(const unsigned char *data, size_t back)
 {
     return memcmp(data, data - back, STEP) == 0;
@@ -216,8 +220,8 @@ static match find_match(const size_t *backs, size_t n_backs, const unsigned char
         while (m.at > from && m.at + before > m.back &&
                data[m.at - 1] == *(data + m.at - 1 - m.back))
             m.at--;
-        /* For this match to be longer than the best one, more + 1 bytes from data[at] on must be
-         * equal: the last STEP of these are compared first. */
+        /* This match is longer than the best one only if more + 1 bytes from data[at] on are equal.
+         * The last STEP bytes of these are compared first. */
         const size_t back_part = at - m.at,
                      more = best.length > back_part ? best.length - back_part : 0;
         if (more >= STEP && (more >= n - at || !is_same(data + at + more + 1 - STEP, m.back)))
@@ -236,21 +240,21 @@ static inline uint64_t load_eight(const unsigned char *p)
            (uint64_t)p[7] << 56;
 }
 
-/* Products with this odd number spread the bits of the other factor over the highest bits. */
+/* A hash is the highest bits of a product with this odd number (2^64 divided by the golden ratio),
+ * which depend on all bits of the other factor. */
 #define HASH UINT64_C(0x9e3779b97f4a7c15)
 
-/* The distance from an earlier position to a position, both modulo 2^16, if it is at most WINDOW;
- * otherwise another number from 1 to WINDOW. */
+/* Returns the distance from an earlier position to a position, both modulo 2^16, if the distance is
+ * at most WINDOW; otherwise returns some number from 1 to WINDOW. */
 static size_t distance_from(unsigned position, unsigned earlier)
 {
     return ((position - earlier - 1) & (WINDOW - 1)) + 1;
 }
 
-/* For each of n <= GROUP words from `data` on, looks up the last position that began with the same
- * bytes (those in `mask`), and sets backs[k] to its distance. Returns a number in which bit k is
- * set if there is such a position for word k. position: that of data[0] in the stream; most: the
- * greatest distance. There are no branches that depend on the data, as processors could not
- * predict them. */
+/* For each of n <= GROUP words from `data` on, looks up the last position with the same first bytes
+ * (the bytes in `mask`), and sets backs[k] to its distance. Returns a number in which bit k is set
+ * if there is such a position for word k. position: the position of data[0] in the stream; most:
+ * the greatest distance. No branch depends on the data, because processors could not predict it. */
 static inline uint64_t find_last_positions(uint16_t *places, const unsigned char *data, size_t word,
                                            uint64_t mask, size_t n, unsigned position, size_t most,
                                            uint16_t *backs)
@@ -261,7 +265,7 @@ static inline uint64_t find_last_positions(uint16_t *places, const unsigned char
         const uint64_t bytes = load_eight(data) & mask;
         uint16_t *const place = &places[bytes * HASH >> (64 - HASH_BITS)];
         const size_t back = (uint16_t)(position - *place), invalid = back - 1 >= most;
-        const uint64_t other = load_eight(data - (back & (invalid - 1)));
+        const uint64_t other = load_eight(data - (back & (invalid - 1))); /* data, if invalid */
         *place = (uint16_t)position;
         backs[k] = (uint16_t)back;
         hits[k] = (((other ^ bytes) & mask) | invalid) == 0;
@@ -271,7 +275,8 @@ static inline uint64_t find_last_positions(uint16_t *places, const unsigned char
     return found;
 }
 
-/* find_last_positions for words of three bytes: with these constants it is faster. */
+/* The same as find_last_positions for words of three bytes, and faster, as `word` and `mask` (two
+ * words) are constants. */
 __attribute__((noinline)) static uint64_t find_last_positions_rgb(uint16_t *places,
                                                                   const unsigned char *data,
                                                                   size_t n, unsigned position,
@@ -281,29 +286,30 @@ __attribute__((noinline)) static uint64_t find_last_positions_rgb(uint16_t *plac
 }
 
 /* For each of n pixels from `data` on, looks up the last position that began with the same two
- * pixels, and sets backs[k] to its distance, or to 0 if there is none. position: that of data[0] in
- * the stream; at least WINDOW bytes precede data[0]. */
+ * pixels (six bytes), and sets backs[k] to its distance, or to 0 if there is none. position: the
+ * position of data[0] in the stream. At least WINDOW bytes must precede data[0]. */
 __attribute__((noinline)) static void find_pairs(uint16_t *places, const unsigned char *data,
                                                  size_t n, unsigned position, uint16_t *backs)
 {
     for (size_t k = 0; k < n; k++, data += PIXEL, position += PIXEL) {
-        const uint64_t bytes = load_eight(data) << 16;
+        const uint64_t bytes = load_eight(data) << 16; /* the first six bytes */
         uint16_t *const place = &places[bytes * HASH >> (64 - HASH_BITS)];
         const size_t back = distance_from(position, *place);
         const unsigned same = load_eight(data - back) << 16 == bytes;
         *place = (uint16_t)position;
-        backs[k] = (uint16_t)(back & (0 - same));
+        backs[k] = (uint16_t)(back & (0 - same)); /* same ? back : 0 */
     }
 }
 
-/* The number of words of the match at `data`, of which the first `fewest` are known to be the same.
- * most: the most bytes of the match. At least EIGHT bytes follow `data`. */
+/* Returns the number of words of the match at `data`, whose first `fewest` words are known to be
+ * the same. most: the most bytes that the match may have. At least EIGHT bytes must follow `data`.
+ */
 static inline size_t count_words_same(const unsigned char *data, size_t back, size_t word,
                                       size_t fewest, size_t most)
 {
     const uint64_t differing = load_eight(data) ^ load_eight(data - back);
     size_t same = EIGHT;
-    if (differing != 0 && word == 3) /* most matches in colour: two words */
+    if (differing != 0 && word == PIXEL) /* eight bytes are fewer than three pixels: two match */
         return fewest;
     if (differing != 0)
         same = (size_t)__builtin_ctzll(differing) / 8;
@@ -312,7 +318,8 @@ static inline size_t count_words_same(const unsigned char *data, size_t back, si
     return (same < most ? same : most) / word;
 }
 
-/* Counts the words from `data` on whose bits are set in `words` as literals. */
+/* Counts the bytes of some words as literals: of the words at data + k * word whose bit k is set in
+ * `words`. */
 static void count_words(wu_row_deflater *d, const unsigned char *data, size_t word, uint64_t words)
 {
     for (; words != 0; words &= words - 1) {
@@ -327,15 +334,15 @@ static void count_words(wu_row_deflater *d, const unsigned char *data, size_t wo
     }
 }
 
-/* Adds the matches of n words from data[at] on, and counts the literals between them. backs,
- * found: the output of find_last_positions; fewest: the words of the shortest match; from: the
- * index at which the next literals begin; end: the index at which matches must end. Returns the new
- * `from`. */
+/* Adds the matches of n words from data[at] on, and counts the literals between the matches. backs,
+ * found: the output of find_last_positions; fewest: number of words of the shortest match; from:
+ * the index at which the next literals begin; end: the index at which matches must end. Returns the
+ * new value of `from`. */
 static size_t add_group(wu_row_deflater *d, size_t word, size_t fewest, const unsigned char *data,
                         size_t at, size_t n, const uint16_t *backs, uint64_t found, size_t from,
                         size_t end)
 {
-    uint64_t left = UINT64_MAX >> (GROUP - n); /* the words that are not in a match */
+    uint64_t left = UINT64_MAX >> (GROUP - n); /* bit k: word k is not in a match */
     if (from > at)
         left = from - at < n * word ? left >> (from - at) / word << (from - at) / word : 0;
     while ((found & left) != 0) {
@@ -350,10 +357,10 @@ static size_t add_group(wu_row_deflater *d, size_t word, size_t fewest, const un
     return from;
 }
 
-/* Does the work of add_group for pixels: adds the matches of two pixels or more that find_pairs has
- * found, and, for each pixel between these, a match with the last equal pixel that is in d->pixels.
- * No branch depends on whether a match has one or two pixels, as processors could not predict it.
- * backs: the output of find_pairs. */
+/* Does the work of add_group for pixels. Adds the matches of two pixels or more that find_pairs has
+ * found. For each pixel between these, adds a match with the last equal pixel that is in d->pixels,
+ * if its distance is at most d->near. No branch depends on whether a match has one or two pixels,
+ * because processors could not predict it. backs: the output of find_pairs. */
 __attribute__((noinline)) static size_t add_pixels(wu_row_deflater *d, const unsigned char *data,
                                                    size_t at, size_t n, const uint16_t *backs,
                                                    size_t from, size_t end)
@@ -369,11 +376,12 @@ __attribute__((noinline)) static size_t add_pixels(wu_row_deflater *d, const uns
         const uint64_t bytes = load_eight(pixel);
         const unsigned here = position + (unsigned)(k * PIXEL);
         uint16_t *const place = &d->pixels[(bytes << 40) * HASH >> (64 - PIXEL_BITS)];
+        /* is_pair: 1 if pair_back > 0, else 0. back: pair_back, or the distance in d->pixels. */
         const size_t pair_back = backs[k], is_pair = (0 - (uint64_t)pair_back) >> 63,
                      back = pair_back + (distance_from(here, *place) & (is_pair - 1));
         const uint64_t differing = load_eight(pixel - back) ^ bytes;
         *place = (uint16_t)here;
-        if (differing << 40 != 0 || back > (near | is_pair * WINDOW)) { /* no match */
+        if (differing << 40 != 0 || back > (near | is_pair * WINDOW)) { /* no pixel matches */
             d->literals[pixel[0]]++;
             d->bytes[0][pixel[1]]++;
             d->bytes[1][pixel[2]]++;
@@ -410,17 +418,17 @@ __attribute__((noinline)) static size_t add_pixels(wu_row_deflater *d, const uns
 }
 
 /* Does the work of find_sequences if layout.matches_anywhere is set. Matches consist of whole words
- * within a row, since if one byte of a word repeats, mostly all of them do. If the length of a row
- * is not a multiple of a word's, the excess bytes are at its beginning, as the filter byte of PNG
- * is. */
+ * within a row, since if one byte of a word repeats, mostly all of its bytes do. If the length of a
+ * row is not a multiple of the word's, the excess bytes are at the beginning of the row, where PNG
+ * has the number of the filter. */
 static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                             size_t at, size_t n, size_t before)
 {
     const size_t word = layout.word, lead = layout.row % word, in_row = at % layout.row,
                  least = (STEP + word - 1) / word * word; /* bytes of the shortest match */
     const uint64_t mask = UINT64_MAX >> (64 - 8 * least);
-    /* from: the index at which the next literals begin; counted: literals before this index are
-     * counted. */
+    /* from: the index at which the next literals begin; counted: the index up to which literals
+     * have been counted. */
     size_t from = at, counted = at, row_end = at - in_row + layout.row;
     uint16_t backs[GROUP];
     at += in_row < lead ? lead - in_row : (layout.row - in_row) % word;
@@ -451,6 +459,7 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
         at += m * word;
         counted = at;
     }
+    /* The block ends here, at the last words or when it is full: the rest becomes literals. */
     const size_t end = at + EIGHT > n ? n : at;
     if (end <= from)
         return from;
@@ -459,7 +468,8 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
     return end;
 }
 
-/* Lists the distances at which matches are searched for, and returns their number. */
+/* Lists the distances at which matches are searched for: one word, one row, and one row less one
+ * word. Distances larger than WINDOW are left out. Returns their number. */
 static size_t list_backs(wu_row_layout layout, size_t backs[3])
 {
     const size_t all[] = { layout.word, layout.row, layout.row - layout.word };
@@ -471,7 +481,7 @@ static size_t list_backs(wu_row_layout layout, size_t backs[3])
 }
 
 /* Finds the sequences of the block that begins at data[at]. Returns the index of the block's end.
- */
+ * n: bytes of data; before: number of bytes before `data` that a match may refer to. */
 static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const unsigned char *data,
                              size_t at, size_t n, size_t before)
 {
@@ -507,11 +517,10 @@ static size_t find_sequences(wu_row_deflater *d, wu_row_layout layout, const uns
 
 /* --- codes ----------------------------------------------------------------------------------- */
 
-/* A Huffman code. lengths: the number of bits of each symbol, 0 if it does not occur; bits: the
- * bits, the first one lowest. */
+/* A Huffman code. */
 typedef struct code {
-    uint8_t lengths[LITERALS];
-    uint16_t bits[LITERALS];
+    uint8_t lengths[LITERALS]; /* number of bits of each symbol; 0 if the symbol does not occur */
+    uint16_t bits[LITERALS];   /* the bits of each symbol; the first bit is the lowest */
 } code;
 
 /* Sorts the symbols whose count is not 0, the rarest first, by Shell's sort; returns their number.
@@ -538,18 +547,19 @@ static size_t sort_symbols(const uint32_t *counts, size_t n, uint16_t *sorted)
 }
 
 /* Computes a Huffman code with lengths of at most `limit` for n symbols, `sorted` by their
- * `counts`, and adds to of_length[k] the number of codes of length k. Huffman's lengths above the
- * limit become the limit; then codes of the greatest lengths below it become longer until there are
- * no more codes than fit. */
+ * `counts`. Adds to of_length[k] the number of codes of length k. Codes that are longer than the
+ * limit are shortened to it. Then the longest codes below the limit are lengthened until all codes
+ * fit, that is, until the sum of 2^-length is at most 1. */
 static void count_lengths(const uint32_t *counts, const uint16_t *sorted, size_t n, unsigned limit,
                           unsigned of_length[CODE_BITS + 1])
 {
+    /* Nodes 0 to n - 1 are the leaves, that is, the symbols; the root is the last node. */
     enum { NODES = 2 * LITERALS };
     uint16_t parents[NODES] = { 0 };
     uint32_t weights[NODES];
     uint8_t depths[NODES];
     size_t leaf = 0, node = n, end = n;
-    unsigned all = 0; /* space of all codes; a code of `limit` bits takes 1 */
+    unsigned all = 0; /* sum of 2^(limit - length) over all codes; at most 2^limit fit */
     for (size_t i = 0; i < n; i++)
         weights[i] = counts[sorted[i]];
     for (; end + 1 < 2 * n; end++) {
@@ -562,6 +572,7 @@ static void count_lengths(const uint32_t *counts, const uint16_t *sorted, size_t
         }
     }
     for (size_t i = end; i-- > 0;) {
+        /* The root has depth 0; but a single symbol needs one bit. */
         const unsigned depth = i + 1 == end ? n == 1 : depths[parents[i]] + 1u;
         depths[i] = (uint8_t)(depth < limit ? depth : limit);
         if (i < n) {
@@ -573,6 +584,7 @@ static void count_lengths(const uint32_t *counts, const uint16_t *sorted, size_t
         unsigned length = limit - 1;
         while (of_length[length] == 0)
             length--;
+        /* A code of `length` bits becomes two of one bit more: itself and one of `limit` bits. */
         of_length[length]--;
         of_length[length + 1] += 2;
         of_length[limit]--;
@@ -599,6 +611,7 @@ static void make_code(const uint32_t *counts, size_t n, unsigned limit, code *c)
     for (unsigned length = 1; length <= limit; length++)
         for (unsigned i = 0; i < of_length[length]; i++)
             c->lengths[sorted[--at]] = (uint8_t)length;
+    /* The first code of each length: RFC 1951, section 3.2.2. */
     for (unsigned length = 2; length <= limit; length++)
         next[length] = 2 * (next[length - 1] + of_length[length - 1]);
     for (size_t i = 0; i < n; i++)
@@ -610,8 +623,8 @@ static void make_code(const uint32_t *counts, size_t n, unsigned limit, code *c)
 
 typedef struct bit_writer {
     unsigned char *to;
-    size_t n, room;   /* bytes written, and allocated; n > room: the output does not fit */
-    uint64_t waiting; /* bits that are not written yet, the next one lowest */
+    size_t n, room;   /* bytes written, and allocated; n > room if the output does not fit */
+    uint64_t waiting; /* the n_waiting bits that are not written yet; the next bit is the lowest */
     unsigned n_waiting;
 } bit_writer;
 
@@ -661,7 +674,7 @@ static void put_code(bit_writer *w, const code *c, size_t i)
     put_bits(w, c->bits[i], c->lengths[i]);
 }
 
-/* The number of symbols up to the last one that occurs, or `least` if that is more. */
+/* Returns the number of symbols up to the last one that occurs, but at least `least`. */
 static size_t count_used(const code *c, size_t n, size_t least)
 {
     while (n > least && c->lengths[n - 1] == 0)
@@ -669,9 +682,11 @@ static size_t count_used(const code *c, size_t n, size_t least)
     return n;
 }
 
-/* Writes the lengths of both codes, with runs of zeros shortened. */
+/* Writes the lengths of both codes, themselves encoded by a third code, in which one symbol can
+ * stand for a run of zeros (RFC 1951, section 3.2.7). */
 static void put_codes(bit_writer *w, const code *literals, const code *distances)
 {
+    /* The order in which the lengths of the third code are written. */
     static const uint8_t order[CODES] = { 16, 17, 18, 0, 8,  7, 9,  6, 10, 5,
                                           11, 4,  12, 3, 13, 2, 14, 1, 15 };
     const size_t n = count_used(literals, LITERALS, LENGTH),
@@ -710,15 +725,15 @@ static void put_codes(bit_writer *w, const code *literals, const code *distances
  * the bits from NUMBER on. */
 enum { NUMBER = 24 };
 
-/* The bits of a distance are add + ((distance - 1) << bits): those of its symbol, then the extra
- * ones. bits: number of bits of the symbol; all_bits: with the extra ones. */
+/* The bits of a distance are add + ((distance - 1) << bits): the bits of its symbol, then the extra
+ * bits. bits: number of bits of the symbol; all_bits: number including the extra bits. */
 typedef struct distance_entry {
     int32_t add;
     uint8_t bits, all_bits;
 } distance_entry;
 
-/* The bits of each literal, of each length of a match (with its extra bits) and of each symbol of a
- * distance. */
+/* The bits of each literal, of each length of a match (with its extra bits), and of each symbol for
+ * distances. */
 typedef struct tables {
     uint32_t bytes[256], lengths[LONGEST + 1];
     distance_entry distances[DISTANCES];
@@ -767,7 +782,7 @@ static inline void put_literals(bit_writer *w, const tables *t, const unsigned c
     flush_bits(w);
 }
 
-/* Adds a part of the match of a sequence. length: of this part. */
+/* Adds a part of the match of a sequence, or the whole match. length: the length of this part. */
 static inline void add_match(bit_writer *w, const tables *t, const sequence *s, size_t length)
 {
     const distance_entry *const e = &t->distances[s->back_symbol];
@@ -777,9 +792,9 @@ static inline void add_match(bit_writer *w, const tables *t, const sequence *s, 
              (entry >> NUMBER) + e->all_bits);
 }
 
-/* Writes the matches from sequence s on, up to the first sequence that has literals or no match of
- * at most LONGEST bytes, or until less than eight bytes of room are left. Returns this sequence, or
- * `end`. Adds the bytes of the matches to *data. */
+/* Writes the matches from sequence s on. Stops at the first sequence that has literals or that has
+ * no match of at most LONGEST bytes, or when less than eight bytes of room are left. Returns the
+ * sequence at which it stops, or `end`. Adds the lengths of the matches to *data. */
 static inline const sequence *put_matches(bit_writer *w, const tables *t, const sequence *s,
                                           const sequence *end, const unsigned char **data)
 {
@@ -787,7 +802,7 @@ static inline const sequence *put_matches(bit_writer *w, const tables *t, const 
         add_match(w, t, s, s->length);
         store_eight(w->to + w->n, w->waiting);
         w->n += w->n_waiting / 8;
-        w->waiting >>= w->n_waiting & 56;
+        w->waiting >>= w->n_waiting & 56; /* whole bytes: 8 * (n_waiting / 8) */
         w->n_waiting &= 7;
         *data += s->length;
     }
@@ -795,7 +810,8 @@ static inline const sequence *put_matches(bit_writer *w, const tables *t, const 
 }
 
 /* Returns the distance up to which a match of one pixel takes at most about as many bits as three
- * literals took in the block with these counts and code lengths; it is used for the next block. */
+ * literals. Literals are assumed to take as many bits as in the block with these counts and code
+ * lengths. The distance is used for the next block. */
 static size_t find_near(const uint32_t counts[256], const uint8_t lengths[256])
 {
     uint64_t n = 0, bits = 0;
@@ -850,14 +866,16 @@ size_t wu_deflate_rows(wu_row_deflater *d, wu_row_layout layout, const unsigned 
     do {
         const unsigned char *const block = data + at;
         at = find_sequences(d, layout, data, at, n, before);
-        put_bits(&w, last && at == n ? 5 : 4, 3); /* block header: dynamic Huffman codes */
+        put_bits(&w, last && at == n ? 5 : 4, 3); /* block with codes of its own; 1: the last one */
         put_block(&w, d, block);
     } while (at < n && w.n <= w.room);
     d->begin = (uint16_t)(d->begin + n);
+    /* Output that continues ends at a byte boundary, with a stored block of no bytes: header,
+     * padding, length 0 and its complement. */
     if (!last)
         put_bits(&w, 0, 3);
     put_bits(&w, 0, (8 - w.n_waiting) % 8);
     if (!last)
-        put_bits(&w, 0xffff0000, 32); /* a stored block of no bytes */
+        put_bits(&w, 0xffff0000, 32);
     return w.n <= w.room ? w.n : 0;
 }

@@ -1,4 +1,4 @@
-/* Reads and checks a work unit. */
+/* Reads and checks a work unit: a ZIP archive of job.json and pictures (workunits/FORMAT.md). */
 #include "workunits/format/job.h"
 
 #include <assert.h>
@@ -18,7 +18,7 @@ typedef struct job_reader {
     wu_job *job;
     wu_unzip *zip;
     bool *used;          /* [archive->n] whether each member is job.json, or is named in it */
-    size_t sources;      /* bytes of all items' sources that were read so far */
+    size_t sources;      /* total length in bytes of the sources of the items read so far */
     uint64_t compressed; /* compressed bytes of the current item's pictures */
     tc_err *err;
 } job_reader;
@@ -143,8 +143,9 @@ static tc_status copy_string(const job_reader *r, const char *text, char **out)
 
 /* --- pictures -------------------------------------------------------------------------------- */
 
-/* Finds the member that a JSON string names, and reads the header of its picture unless it was read
- * before. Sets *member_name to the name, owned by the archive. */
+/* Finds the member that a JSON string names, and sets *head to the header of its picture, which is
+ * read only once. Unless job->only_heads is set, also checks the picture's data. Sets *member_name
+ * to the name, owned by the archive. */
 static tc_status find_picture(job_reader *r, const json_t *value, const char *place,
                               char **member_name, wu_png_info *head)
 {
@@ -157,7 +158,7 @@ static tc_status find_picture(job_reader *r, const json_t *value, const char *pl
     if (strcmp(name, JOB_JSON) == 0)
         return job_fail(r, place, "\"%s\" is not a picture", name);
     wu_png_info *const known = &r->job->heads[member];
-    if (known->width == 0) {
+    if (known->width == 0) { /* the header was not read before */
         return_if_error((r->job->only_heads ? wu_member_read_header : wu_member_read_and_check)(
             r->zip, (size_t)member, known, r->err));
     }
@@ -182,7 +183,7 @@ static tc_status check_size(const job_reader *r, const wu_item *item, const char
     return TC_OK;
 }
 
-/* The name of member i in a JSON value, which is a list, or a string that names the only member. */
+/* Returns the name of member i. value: a list of names, or a string that names the only member. */
 static const json_t *member_of(const json_t *value, size_t i)
 {
     return json_is_array(value) ? json_array_get(value, i) : value;
@@ -193,8 +194,8 @@ static job_place place_of_member(size_t item, const char *key, const json_t *val
     return json_is_array(value) ? element_place(item, key, i) : item_place(item, key);
 }
 
-/* Sets *n to the number of strips in a list, or to 1 for a string, which names a whole picture.
- * what: the beginning of messages. */
+/* Sets *n to the number of strips (pictures that one below the other make up an image): the length
+ * of a list, or 1 for a string, which names the whole picture. what: the beginning of messages. */
 static tc_status count_strips(const job_reader *r, const json_t *value, const char *place,
                               const char *what, size_t *n)
 {
@@ -208,13 +209,13 @@ static tc_status count_strips(const job_reader *r, const json_t *value, const ch
     return TC_OK;
 }
 
-/* Checks a strip of an image (an image may be stored as several pictures, one below the other), and
- * adds the strip's height to the item's. */
+/* Checks that a strip of an image fits the first strip, and adds the strip's height to the item's.
+ */
 static tc_status add_strip(const job_reader *r, wu_item *item, const wu_png_info *head,
                            const char *place)
 {
     if (head->width != item->nx)
-        return job_fail(r, place, "%u pixels wide, but the first strip has %u",
+        return job_fail(r, place, "%u pixels wide, but the first strip is %u",
                         (unsigned)head->width, (unsigned)item->nx);
     if (head->bits != item->bits || head->channels != item->channels)
         return job_fail(r, place, "has another depth or number of colours than the first strip");
@@ -226,12 +227,13 @@ static tc_status add_strip(const job_reader *r, wu_item *item, const wu_png_info
     return TC_OK;
 }
 
-/* Checks that a slice has the size and type of the first slice, which are the item's. */
+/* Checks that a slice is grey and has the size and depth of the first slice, which are in `item`.
+ */
 static tc_status check_slice(const job_reader *r, const wu_item *item, const wu_png_info *head,
                              const char *place)
 {
     if (head->channels != 1)
-        return job_fail(r, place, "the slices of a stack must be grey, this one is RGB");
+        return job_fail(r, place, "the slices of a stack must be grey, but this one is RGB");
     if (head->width != item->nx || head->height != item->ny)
         return job_fail(r, place, "%u x %u pixels, but the first slice has %u x %u",
                         (unsigned)head->width, (unsigned)head->height, (unsigned)item->nx,
@@ -284,7 +286,7 @@ static tc_status read_pictures(job_reader *r, wu_item *item, const json_t *value
     return check_size(r, item, place.text);
 }
 
-/* A kind of picture that has a pixel for each pixel of the item: masks or label pictures. */
+/* A kind of picture that must have the same size as the item: masks or label pictures. */
 typedef struct aligned {
     const char *key;        /* the key in job.json: "mask" */
     const char *one, *many; /* words for messages: "a mask", "masks" */
@@ -295,14 +297,14 @@ static const aligned mask_pictures = { "mask", "a mask", "masks", false },
                      label_pictures = { "labels", "a label picture", "label pictures", true };
 
 /* Checks a slice or a strip of a mask or label picture. above: the row of the item at which the
- * strip begins; 0 for a slice. last: the picture must end at the item's last row. */
+ * strip begins; 0 for a slice. last: whether the picture must end at the item's last row. */
 static tc_status check_aligned(const job_reader *r, const wu_item *item, const aligned *what,
                                const wu_png_info *head, uint64_t above, bool last,
                                const char *place)
 {
     const uint64_t height = above + head->height;
     if (head->channels != 1 && !what->colour)
-        return job_fail(r, place, "%s must be grey, this one is RGB", what->one);
+        return job_fail(r, place, "%s must be grey, but this one is RGB", what->one);
     if (head->width != item->nx || height > item->ny || (last && height != item->ny))
         return job_fail(r, place, "the %s %u x %llu pixels, but its image has %u x %u",
                         what->colour ? "label picture has" : "mask has", (unsigned)head->width,
@@ -310,8 +312,8 @@ static tc_status check_aligned(const job_reader *r, const wu_item *item, const a
     return TC_OK;
 }
 
-/* Sets *n to the number of mask or label pictures. A stack must have one for each slice, an image
- * may have any number of strips. */
+/* Sets *n to the number of mask or label pictures. A stack must have one for each slice. An image
+ * may have any number of strips, not necessarily those of its picture. */
 static tc_status count_aligned(const job_reader *r, const wu_item *item, const aligned *what,
                                const json_t *value, const char *place, size_t *n)
 {
@@ -367,8 +369,8 @@ static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, s
     const json_int_t n = json_integer_value(objects);
     if ((labels == NULL) != (objects == NULL))
         return job_fail(r, place.text,
-                        labels == NULL ? "only labels have objects"
-                                       : "missing: how many different labels there are besides 0");
+                        labels == NULL ? "must not be given without \"labels\""
+                                       : "missing: the number of different labels besides 0");
     if (labels == NULL)
         return TC_OK;
     if (!json_is_integer(objects) || n < 0 || n > (json_int_t)WU_MAX_LABEL)
@@ -381,7 +383,7 @@ static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, s
 static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *list, size_t index)
 {
     const job_place place = item_place(index, "spacing");
-    double *const to = item->is_stack ? item->spacing : item->pixel;
+    double *const to = item->is_stack ? item->spacing : item->pixel; /* [n] */
     const size_t n = item->is_stack ? 3 : 2;
     item->spacing[0] = item->spacing[1] = item->spacing[2] = 1;
     if (list == NULL)
@@ -440,7 +442,7 @@ static tc_status read_item(job_reader *r, wu_item *item, json_t *json, size_t in
     const json_t *image = json_object_get(json, "image"), *stack = json_object_get(json, "stack");
     const json_t *mask = json_object_get(json, "mask");
     if ((image == NULL) == (stack == NULL))
-        return job_fail(r, place.text, "must have either \"image\" or \"stack\", not %s",
+        return job_fail(r, place.text, "must have either \"image\" or \"stack\", but has %s",
                         image == NULL ? "neither" : "both");
     item->is_stack = stack != NULL;
     return_if_error(read_pictures(r, item, item->is_stack ? stack : image, index));
@@ -498,8 +500,8 @@ static tc_status read_items(job_reader *r, const json_t *items)
 
 /* --- the whole work unit --------------------------------------------------------------------- */
 
-/* Checks "format" and "version". To be called before other keys are read, since these may differ in
- * another version. */
+/* Checks "format" and "version". To be called before other keys are read, since another version may
+ * have other keys. */
 static tc_status check_format(const job_reader *r, const json_t *json)
 {
     const char *format = NULL;
@@ -639,8 +641,9 @@ tc_status wu_job_compute_sha256(wu_job *job, tc_err *err)
     uint32_t crc = job->file_crc;
     if (job->file_sha256[0] != '\0')
         return TC_OK;
-    /* If only headers were read, file_crc is computed from unchecked CRCs in the archive's list, so
-     * the file may have another CRC although it is unchanged: the CRCs are not compared. */
+    /* If only headers were read, file_crc was computed from unchecked CRCs in the archive's list of
+     * members. It may then differ from the CRC of the file although the file is unchanged: so the
+     * two are not compared. */
     const tc_status status =
         wu_archive_digest(job->archive, job->only_heads ? NULL : &crc, job->file_sha256, err);
     if (status == TC_OK && crc == job->file_crc)

@@ -1,4 +1,4 @@
-/* Writes and reads NPZ files piece by piece. */
+/* Writes and reads NPZ files (ZIP archives of NumPy arrays) piece by piece. */
 #include "workunits/format/npz.h"
 
 #include <assert.h>
@@ -28,7 +28,7 @@
 enum {
     NPY_PREFIX = 10,      /* bytes of magic, version 1.0 and length of the header text */
     NPY_ALIGN = 64,       /* the length of prefix and text is a multiple of this */
-    NPY_TEXT_MAX = 512,   /* the longest header text, written or accepted */
+    NPY_TEXT_MAX = 512,   /* the longest header text that is written or accepted */
     COPY_BLOCK = 1 << 20, /* bytes that wu_npz_copy reads at a time */
     KEPT_ARRAY = 4 << 20, /* the most bytes of an array that keep_array keeps */
     KEPT = 16 << 20       /* the most bytes of all arrays that keep_array keeps */
@@ -55,9 +55,9 @@ size_t wu_dtype_size(wu_dtype dtype, uint32_t width)
     return (unsigned)dtype < WU_STR ? dtypes[dtype].size : 0;
 }
 
-/* The product of the lengths of the axes and `element`. Sets *ok to 0 if it overflows, else to 1.
- * This check counts empty axes as 1, so that strides computed from the shape cannot overflow
- * either. */
+/* Returns the product of `element` and the lengths of the axes. Sets *ok to 0 if the product
+ * overflows, else to 1. The check replaces a length of 0 by 1, so that strides that a program
+ * computes from the shape cannot overflow either. */
 static uint64_t checked_count(const wu_array_info *info, uint64_t element, int *ok)
 {
     uint64_t bound = element > 0 ? element : 1, count = element;
@@ -96,8 +96,8 @@ static bool info_ok(const wu_array_info *info, uint64_t *bytes)
     return ok != 0;
 }
 
-/* Whether a name of an array is valid. Programs that unpack the file use it as the name of a file.
- */
+/* Whether a name of an array is valid. Programs that unpack the NPZ use it as the name of a file,
+ * so it must not contain characters that are special in paths. */
 static bool array_name_ok(const char *name, size_t length)
 {
     if (length == 0 || length > WU_MAX_MEMBER_NAME - strlen(NPY_SUFFIX) || name[0] == '.')
@@ -137,6 +137,7 @@ static size_t build_header(const wu_array_info *info, unsigned char out[NPY_PREF
 {
     char text[NPY_TEXT_MAX];
     const size_t n = format_header(info, text);
+    /* 1: the line feed; the sum is rounded up. */
     const size_t total = (NPY_PREFIX + n + 1 + NPY_ALIGN - 1) / NPY_ALIGN * NPY_ALIGN;
     memset(out, ' ', total);
     memcpy(out, npy_magic, 8);
@@ -147,8 +148,8 @@ static size_t build_header(const wu_array_info *info, unsigned char out[NPY_PREF
     return total;
 }
 
-/* This and the following functions parse a part of the header's text at *p: on success they advance
- * *p and return true. */
+/* This function and the three below parse a part of the header's text at *p. On success they
+ * advance *p and return true. */
 static bool skip_literal(const char **p, const char *literal)
 {
     const size_t n = strlen(literal);
@@ -192,6 +193,7 @@ static bool parse_dtype(const char **p, wu_array_info *info)
     return true;
 }
 
+/* Parses the lengths of the axes and the closing parenthesis: "5,)" or "5, 3)". */
 static bool parse_shape(const char **p, wu_array_info *info)
 {
     for (;;) {
@@ -276,9 +278,11 @@ typedef struct npy_head {
     size_t n;
     uint64_t data_bytes; /* bytes of the array's data, without the header */
     bool deflated;       /* the member is compressed */
-    wu_row_layout rows;  /* the layout for wu_zip_expect_rows; word 0: not used */
+    wu_row_layout rows;  /* the layout for wu_zip_expect_rows; rows.word is 0 if it is not used */
 } npy_head;
 
+/* Sets *head for an array. shown: the name of the NPZ in messages. Floating-point data are not
+ * compressed. */
 static tc_status make_head(const char *shown, const wu_array_info *info, npy_head *head,
                            tc_err *err)
 {
@@ -326,8 +330,8 @@ tc_status wu_npz_begin_compressed(wu_npz_writer *w, const wu_array_info *info,
     npy_head head;
     return_if_error(make_head(w->out.path, info, &head, err));
     if (compressed->deflated != head.deflated || compressed->size != head.data_bytes + head.n)
-        return tc_fail(err, TC_INTERNAL, "%s: array %s is not what was compressed", w->out.path,
-                       info->name);
+        return tc_fail(err, TC_INTERNAL, "%s: array %s differs from the array that was compressed",
+                       w->out.path, info->name);
     return_if_error(begin_entry(w, head.member, err));
     w->left = compressed->compressed;
     return wu_zip_begin_compressed(w->zip, head.member, compressed, err);
@@ -336,7 +340,8 @@ tc_status wu_npz_begin_compressed(wu_npz_writer *w, const wu_array_info *info,
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err)
 {
     if (!w->in_entry || n > w->left)
-        return tc_fail(err, TC_INTERNAL, "%s: more data than the array has", w->out.path);
+        return tc_fail(err, TC_INTERNAL, "%s: more data were written than the array has",
+                       w->out.path);
     w->left -= n;
     return wu_zip_write(w->zip, data, n, err);
 }
@@ -344,7 +349,8 @@ tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err
 tc_status wu_npz_end(wu_npz_writer *w, tc_err *err)
 {
     if (!w->in_entry || w->left != 0)
-        return tc_fail(err, TC_INTERNAL, "%s: fewer data than the array has", w->out.path);
+        return tc_fail(err, TC_INTERNAL, "%s: fewer data were written than the array has",
+                       w->out.path);
     return end_entry(w, err);
 }
 
@@ -425,19 +431,19 @@ typedef struct npz_array {
     size_t member;      /* index of the member in the archive */
     size_t header;      /* size of the .npy header in bytes */
     uint64_t bytes;     /* size of the data in bytes */
-    void *_Atomic kept; /* its data, for streams (keep_array); NULL: not kept */
+    void *_Atomic kept; /* the data, if keep_array keeps them for streams; else NULL */
 } npz_array;
 
 struct wu_npz_reader {
     wu_archive *archive;
-    wu_unzip *_Atomic idle;      /* a decompressor that is kept for the next stream; NULL: the next
-                                    stream opens a new one */
-    _Atomic uint64_t bytes_kept; /* the sum of the sizes of the arrays that are kept */
+    wu_unzip *_Atomic idle; /* a decompressor that no stream uses; NULL if there is none, so that
+                               the next stream opens a new one */
+    _Atomic uint64_t bytes_kept; /* the sum of the sizes of the arrays that keep_array keeps */
     wu_npz_limits limits;
-    json_t *json;
+    json_t *json; /* the content of result.json */
     size_t n;
-    npz_array *arrays;
-    long *array_of_member; /* [archive->n] index in `arrays` of each member; -1: result.json */
+    npz_array *arrays;     /* [n] */
+    long *array_of_member; /* [archive->n] index in `arrays` of each member; -1 for result.json */
 };
 
 static tc_status array_fault(const wu_npz_reader *r, size_t member, tc_err *err, const char *fault)
@@ -477,7 +483,7 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
     text[n] = '\0';
     if (!parse_header(text, &array->info))
         return array_fault(r, member, err,
-                           "its header is not that of a C-ordered array of a type in use here");
+                           "its header does not describe a C-ordered array of a supported type");
     if (!info_ok(&array->info, &array->bytes))
         return array_fault(r, member, err, "its shape is too large");
     array->member = member;
@@ -489,7 +495,7 @@ static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *a
     return TC_OK;
 }
 
-/* The length of NAME in a member's name "NAME.npy"; 0: it is not the name of an array. */
+/* Returns the length of NAME if the member's name is "NAME.npy" and NAME is valid, else 0. */
 static size_t array_name_length(const char *member)
 {
     const size_t n = strlen(member), suffix = strlen(NPY_SUFFIX);
@@ -499,6 +505,7 @@ static size_t array_name_length(const char *member)
     return n - suffix;
 }
 
+/* Reads the header of a member, which must be an array, and appends it to r->arrays. */
 static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
 {
     const wu_member *m = &r->archive->members[member];
@@ -514,8 +521,8 @@ static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
     return TC_OK;
 }
 
-/* Reads result.json and the headers of all arrays. result.json is read first, so that a file
- * without a valid one is rejected before its other members are read. */
+/* Reads result.json and the headers of all arrays. result.json is read first, so that a file in
+ * which it is missing or invalid is rejected before the other members are read. */
 static tc_status read_members(wu_npz_reader *r, tc_err *err)
 {
     const wu_archive *const a = r->archive;
@@ -548,7 +555,7 @@ static tc_status read_members(wu_npz_reader *r, tc_err *err)
     return TC_OK;
 }
 
-/* The smaller of two limits. given 0: only `most` applies. */
+/* Returns the smaller of two limits. If `given` is 0, only `most` applies. */
 static uint64_t limit_of(uint64_t given, uint64_t most)
 {
     return given != 0 && given < most ? given : most;
@@ -631,13 +638,13 @@ const json_t *wu_npz_json(const wu_npz_reader *r)
 
 struct wu_npz_stream {
     wu_npz_reader *r;
-    const unsigned char *kept; /* the data that are not returned yet, if the array is kept; NULL:
-                                  they are read by zip */
+    const unsigned char *kept; /* if the array is in memory (keep_array), its data that have not
+                                  been returned yet; else NULL, and `zip` reads the data */
     wu_unzip *zip;
     size_t member;
-    uint64_t left;  /* number of bytes of data that are not returned yet */
-    size_t n_ahead; /* number of bytes that are read ahead: the last n_ahead bytes of `ahead` */
-    unsigned char ahead[1 << 13]; /* a buffer, which makes reading the short rows of tables fast */
+    uint64_t left;  /* number of bytes of data that have not been returned yet */
+    size_t n_ahead; /* number of bytes read ahead, which are at the end of the buffer `ahead` */
+    unsigned char ahead[1 << 13]; /* the buffer makes reading the short rows of tables fast */
 };
 
 /* Sets *zip to the idle decompressor, which is then no longer idle, or opens a new one. */
@@ -736,7 +743,7 @@ tc_status wu_npz_load_array_into(wu_npz_reader *r, size_t index, wu_npz_buffer *
 {
     assert(index < wu_npz_array_count(r));
     const npz_array *const array = &r->arrays[index];
-    /* The header is read, too, to an address such that the data after it are aligned. */
+    /* The header is read, too. It is read to an offset of `begin` bytes, which aligns the data. */
     const size_t begin = (NPY_ALIGN - array->header % NPY_ALIGN) % NPY_ALIGN;
     const size_t bytes = array->header + (size_t)array->bytes, need = begin + bytes;
     wu_unzip *zip = NULL;
@@ -787,9 +794,10 @@ tc_status wu_npz_load_array(wu_npz_reader *r, size_t index, void **data, tc_err 
     return status;
 }
 
-/* Returns the data of array `index`, and keeps them for further streams: tables are read several
- * times, and libdeflate decompresses a whole array in half the time. NULL: the array is too large,
- * too much is kept, or the data are damaged; a stream then reads the file, and reports damage. */
+/* Returns the data of array `index`, and keeps them for further streams, because tables are read
+ * several times and libdeflate decompresses a whole array in half the time. Returns NULL if the
+ * array is too large, if too many bytes are kept already, or if the data are damaged: the stream
+ * then reads the file, and reports damage. */
 static const void *keep_array(wu_npz_reader *r, size_t index)
 {
     npz_array *const array = &r->arrays[index];
@@ -797,6 +805,7 @@ static const void *keep_array(wu_npz_reader *r, size_t index)
     tc_err err;
     if (kept != NULL || array->bytes > KEPT_ARRAY)
         return kept;
+    /* If another thread has stored the array in the meantime, `none` becomes that thread's copy. */
     if (atomic_fetch_add(&r->bytes_kept, array->bytes) + array->bytes <= KEPT &&
         wu_npz_load_array(r, index, &kept, &err) == TC_OK &&
         atomic_compare_exchange_strong(&array->kept, &none, kept))
@@ -822,7 +831,7 @@ tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-/* Encodes a code point as UTF-8; returns the number of bytes. */
+/* Encodes a code point as UTF-8, or '?' if it is invalid. Returns the number of bytes. */
 static size_t encode_utf8(uint32_t c, char out[4])
 {
     if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
@@ -834,6 +843,7 @@ static size_t encode_utf8(uint32_t c, char out[4])
     const size_t n = c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
     for (size_t i = n - 1; i > 0; i--, c >>= 6)
         out[i] = (char)(0x80 | (c & 0x3f));
+    /* The high bits of the first byte, which give the number n of bytes. */
     static const unsigned char lead[] = { 0, 0, 0xc0, 0xe0, 0xf0 };
     out[0] = (char)(lead[n] | c);
     return n;

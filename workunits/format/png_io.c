@@ -1,6 +1,6 @@
 /*
- * Reads PNG pictures: simple ones without libpng, which is faster, all others through libpng.
- * Writes PNG pictures without libpng.
+ * Reads and writes PNG pictures. Simple ones (is_simple) are read without libpng, which is faster,
+ * all others with libpng. Pictures are written without libpng.
  */
 #include "config.h"
 
@@ -29,7 +29,7 @@
 enum {
     LANES = 16,             /* bytes of a vector */
     MOST_AT_ONCE = 8 << 20, /* the most bytes of samples that wu_png_read decodes without libpng */
-    MOST_CONVERTED = 1 << 20, /* replaces MOST_AT_ONCE for wu_png_convert */
+    MOST_CONVERTED = 1 << 20, /* the same limit for wu_png_convert */
     SIGNATURE = 8,            /* bytes of the PNG signature */
     FRAME = 12,               /* bytes of a chunk besides its data: length, type and CRC */
 };
@@ -50,15 +50,16 @@ typedef struct png_ctx {
     wu_png_info head;            /* the header that was read from the PNG */
     const wu_png_info *expected; /* when pixels are read, `head` must be equal to this */
     unsigned char *in_pixels;    /* where the samples are written */
-    bool convert;                /* any kind of PNG is converted (wu_png_convert) */
-    bool numbers;                /* as in wu_png_convert */
-    bool palette;                /* libpng returns indices of the palette, a byte each */
-    unsigned n_colours;          /* number of colours of the palette */
+    bool convert;                /* whether to convert any kind of PNG (wu_png_convert) */
+    bool numbers;       /* the argument of wu_png_convert: read the numbers in the file, such
+                           as indices of a palette, and not the colours */
+    bool palette;       /* libpng returns indices of the palette, a byte each */
+    unsigned n_colours; /* number of colours of the palette */
     unsigned char colour[PNG_MAX_PALETTE_LENGTH][4]; /* red, green, blue, alpha */
-    unsigned char
-        *raw; /* the rows that libpng returns: pixels with alpha, or indices; NULL: not needed */
+    unsigned char *raw; /* the rows that libpng returns, if they need conversion: pixels with alpha,
+                           or indices; else NULL */
     bool alpha_dropped; /* a pixel was not opaque */
-    bool has_all;       /* all pixels are read */
+    bool has_all;       /* all pixels have been read */
     bool no_end;        /* the file ends after the pixels, without the final chunk */
     tc_status status;   /* the status that call_guarded returns after a longjmp */
     tc_err *err;
@@ -76,7 +77,8 @@ static _Noreturn void stop_reading(png_ctx *c, tc_status status)
 static void on_error(png_structp png, png_const_charp message)
 {
     png_ctx *c = png_get_error_ptr(png);
-    if (strstr(message, "memory") != NULL) /* an error of libpng or of zlib */
+    /* libpng and zlib report a failed allocation only by a message with this word. */
+    if (strstr(message, "memory") != NULL)
         stop_reading(c, tc_no_memory(c->err, c->what));
     stop_reading(c, tc_fail(c->err, TC_BAD_INPUT, "%s: damaged PNG: %s", c->what, message));
 }
@@ -127,7 +129,7 @@ static const char *colour_name(int type)
     }
 }
 
-/* Whether a PNG of encoded_bytes bytes can contain the header's pixels. */
+/* Whether the pixels that the header declares can be compressed to encoded_bytes bytes. */
 static bool can_hold_pixels(const wu_png_info *head, uint64_t encoded_bytes)
 {
     const uint64_t row = (uint64_t)head->width * head->channels * (head->bits / 8) + 1;
@@ -191,8 +193,8 @@ static void read_head(png_ctx *c)
     png_set_crc_action(c->png, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
     /* Chunks of text, profiles and gamma are skipped. */
     png_set_keep_unknown_chunks(c->png, PNG_HANDLE_CHUNK_NEVER, NULL, -1);
-    png_set_chunk_malloc_max(c->png, 1 << 20);
-    png_set_chunk_cache_max(c->png, 16);
+    png_set_chunk_malloc_max(c->png, 1 << 20); /* bytes of a chunk */
+    png_set_chunk_cache_max(c->png, 16);       /* number of chunks that are kept */
     png_set_user_limits(c->png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
     png_read_info(c->png, c->info);
 
@@ -202,7 +204,7 @@ static void read_head(png_ctx *c)
         !(type == PNG_COLOR_TYPE_RGB && bits == 8))
         stop_reading(c,
                      tc_fail(c->err, TC_BAD_INPUT,
-                             "%s: the PNG is %u-bit %s, and must be 8- or 16-bit grey or 8-bit RGB "
+                             "%s: the PNG is %u-bit %s, but must be 8- or 16-bit grey or 8-bit RGB "
                              "(texcell-wu pack converts)",
                              c->what, bits, colour_name(type)));
     c->head.width = png_get_image_width(c->png, c->info);
@@ -220,14 +222,15 @@ static void map_palette(png_ctx *c)
         const unsigned index = c->raw[i];
         if (index >= c->n_colours)
             stop_reading(c, tc_fail(c->err, TC_BAD_INPUT,
-                                    "%s: damaged PNG: a pixel has colour %u of %u", c->what, index,
-                                    c->n_colours));
+                                    "%s: damaged PNG: a pixel has colour %u of a palette of %u",
+                                    c->what, index, c->n_colours));
         memcpy(c->in_pixels + i * channels, c->colour[index], channels);
         c->alpha_dropped = c->alpha_dropped || c->colour[index][3] != 255;
     }
 }
 
-/* Copies all channels but the last, which is alpha. */
+/* Copies all channels but the last, which is alpha. A pixel is opaque if all bytes of its alpha
+ * (one or two) are 255. */
 static void drop_alpha(png_ctx *c)
 {
     const size_t sample = c->head.bits / 8, keep = c->head.channels * sample, step = keep + sample;
@@ -256,8 +259,8 @@ static void read_all(png_ctx *c)
     const size_t stride = png_get_rowbytes(c->png, c->info), sample = h->bits / 8;
     const bool alpha = !c->palette && png_get_channels(c->png, c->info) == h->channels + 1;
     if (stride != h->width * (c->palette ? 1 : (h->channels + alpha) * sample))
-        stop_reading(
-            c, tc_fail(c->err, TC_INTERNAL, "%s: libpng gives rows of %zu bytes", c->what, stride));
+        stop_reading(c, tc_fail(c->err, TC_INTERNAL, "%s: libpng returns rows of %zu bytes",
+                                c->what, stride));
     if (alpha || c->palette) {
         c->raw = malloc(stride * h->height);
         if (c->raw == NULL)
@@ -321,6 +324,8 @@ bool wu_png_parse_header(const unsigned char begin[WU_PNG_HEADER_BYTES], uint64_
 {
     static const unsigned char start[] = { 0, 0, 0, IHDR, 'I', 'H', 'D', 'R' };
     const unsigned char *const chunk = begin + SIGNATURE, *const body = chunk + BODY;
+    /* The body: width, height (4 bytes each), bits, colour type, compression, filter, interlacing.
+     */
     const unsigned bits = body[8], colour = body[9];
     const wu_png_info head = { .width = number_at(body),
                                .height = number_at(body + 4),
@@ -342,6 +347,7 @@ bool wu_png_parse_header(const unsigned char begin[WU_PNG_HEADER_BYTES], uint64_
  * besides IHDR, IDAT and IEND that libpng would use. */
 static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)
 {
+    /* Bytes 8 to 12 of IHDR: bits, colour type, compression, filter, interlacing (none). */
     const unsigned char kind[] = { (unsigned char)h->bits,
                                    h->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB, 0,
                                    0, 0 };
@@ -361,7 +367,8 @@ static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)
                 return false;
         } else if (memcmp(name, "IDAT", 4) == 0 && !after_data) {
             has_data = true;
-        } else if ((name[0] & 0x20) != 0 && memcmp(name, "tRNS", 4) != 0) { /* ancillary */
+        } else if ((name[0] & 0x20) != 0 && memcmp(name, "tRNS", 4) != 0) {
+            /* A lower-case first letter marks an ancillary chunk, which can be ignored. */
             after_data = has_data;
         } else {
             return memcmp(name, "IEND", 4) == 0 && size == 0 && at == n && has_data;
@@ -370,11 +377,13 @@ static bool is_simple(const unsigned char *png, size_t n, const wu_png_info *h)
     return false;
 }
 
-/* Joins all IDAT chunks of a simple PNG into one, in place, and removes chunks that are not needed.
- * Returns the number of bytes of the joined data, which begin at HEAD + BODY. */
+/* Joins the IDAT chunks of a simple PNG into one, in place, and removes all other chunks between
+ * IHDR and IEND. Returns the number of bytes of the joined data, which begin at HEAD + BODY. */
 static size_t gather_data(png_bytes *png)
 {
     static const unsigned char idat[] = { 'I', 'D', 'A', 'T' };
+    /* to: where the next data are copied to; name: the type of the joined chunk, just before them
+     */
     unsigned char *const all = png->data, *to = all + HEAD + BODY, *const name = to - 4;
     size_t at = HEAD, size;
     for (; memcmp(all + at + 4, "IEND", 4) != 0; at += FRAME + size) {
@@ -396,6 +405,7 @@ static size_t gather_data(png_bytes *png)
 /* Paeth's predictor: the one of the three neighbours that is nearest to left + above - corner. */
 static unsigned char find_nearest(int left, int above, int corner)
 {
+    /* The distances of the neighbours from left + above - corner. */
     const int by_left = abs(above - corner), by_above = abs(left - corner),
               by_corner = abs(left + above - 2 * corner);
     return (unsigned char)(by_left <= by_above && by_left <= by_corner ? left
@@ -404,15 +414,15 @@ static unsigned char find_nearest(int left, int above, int corner)
 }
 
 /* Restores a row of n bytes from its filtered form, which begins with the number of the filter.
- * above: the row above; zeros for the first row. pixel: bytes of a pixel. Returns false if the
- * number is not that of a filter. */
+ * above: the row above; for the first row, zeros. pixel: bytes of a pixel. Returns false if no
+ * filter has this number. */
 static bool undo_filter(const unsigned char *filtered, size_t n, size_t pixel,
                         const unsigned char *above, unsigned char *row)
 {
-    enum { NONE, SUB, UP, AVERAGE, NEAREST };
+    enum { NONE, SUB, UP, AVERAGE, PAETH }; /* the numbers of the filters */
     const unsigned char kind = filtered[0], *const from = filtered + 1;
     size_t i = 0;
-    if (kind > NEAREST)
+    if (kind > PAETH)
         return false;
     if (kind == NONE)
         memcpy(row, from, n);
@@ -484,6 +494,7 @@ static bool read_at_once(png_ctx *c, uint64_t most, png_bytes *png)
     *png = (png_bytes){ .read = c->read, .user = c->user };
 #ifdef HAVE_LIBDEFLATE
     png->data = room > 0 ? malloc((size_t)room) : NULL;
+    /* The file is complete if the reading function returned 0 before `room` was full. */
     for (long got = png->data != NULL; got > 0 && png->n < room; png->n += (size_t)got) {
         got = c->read(c->user, png->data + png->n, (size_t)room - png->n);
         if (got < 0) {
@@ -593,7 +604,8 @@ tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool num
 
 /* --- writing --------------------------------------------------------------------------------- */
 
-/* All efforts, the slowest first. The first one gives the fewest bytes for most pictures. */
+/* All efforts (how a picture is compressed), the slowest first. The first one gives the fewest
+ * bytes for most pictures. */
 static const wu_png_effort efforts[] = {
     { .level = 4 }, { .matches_anywhere = true }, { .level = 0 }, { .unfiltered = true }
 };
@@ -601,9 +613,10 @@ static const wu_png_effort efforts[] = {
 enum {
     FILTERED = 1 << 17, /* about how many filtered bytes are compressed at a time */
     PLACES = 4,      /* number of pieces of the picture on which choose_effort tries the efforts */
-    MARGIN = 50,     /* a faster effort may give 1 / MARGIN more bytes */
-    PAGE_MARGIN = 7, /* replaces MARGIN for a report's page, which is not sent over a network */
-    LITTLE = 8,      /* a part that becomes at most 1 / LITTLE of its bytes compresses well */
+    MARGIN = 50,     /* a faster effort is used if it gives at most 1 / MARGIN more bytes */
+    PAGE_MARGIN = 7, /* the same for a report's page, which is not sent over a network */
+    LITTLE = 8,      /* pixels that are compressed to at most 1 / LITTLE of their bytes are said to
+                        compress well */
 };
 
 typedef struct png_writer {
@@ -620,8 +633,9 @@ typedef struct png_writer {
     const unsigned char *above; /* the row above the current one, in PNG's byte order */
     unsigned char *swapped[2];  /* for 16 bits: room for the current row and the row above */
     unsigned char *candidate;   /* the current row filtered by SUB */
-    unsigned char *filtered;    /* [WINDOW + room] from WINDOW on, n bytes to be compressed; the
-`before` bytes in front of them were compressed already */
+    unsigned char *filtered;    /* [WINDOW + room]; the n bytes from WINDOW on are to be compressed.
+                                   The `before` bytes in front of them have been compressed already
+                                   and are kept for matches */
     size_t before, n, room;
     unsigned char *deflated; /* compressed bytes, with room for WU_ROWS_ROOM(room) and a few more */
     uLong sum;               /* Adler-32 of the filtered bytes */
@@ -656,7 +670,8 @@ static tc_status write_chunk(png_writer *w, const char kind[4], const void *data
 static uint64_t subtract_row(const unsigned char *row, const unsigned char *from, size_t n,
                              unsigned char *out)
 {
-    enum { MOST = 128 }; /* the most vectors whose sums fit into 16 bits */
+    /* Number of vectors that are added in lanes of 16 bits: each adds at most 2 * 128. */
+    enum { MOST = 128 };
     uint64_t total = 0;
     size_t i = 0;
     while (n - i >= LANES) {
@@ -665,9 +680,9 @@ static uint64_t subtract_row(const unsigned char *row, const unsigned char *from
             const lanes8 v = *(const lanes8 *)(const void *)(row + i) -
                              *(const lanes8 *)(const void *)(from + i);
             const signed8 below = (signed8)v < 0;
-            const lanes8 size = (v ^ (lanes8)below) - (lanes8)below;
+            const lanes8 size = (v ^ (lanes8)below) - (lanes8)below; /* absolute values */
             *(lanes8 *)(void *)(out + i) = v;
-            sums += ((lanes16)size & 255) + ((lanes16)size >> 8);
+            sums += ((lanes16)size & 255) + ((lanes16)size >> 8); /* even and odd bytes */
         }
         for (int k = 0; k < LANES / 2; k++)
             total += sums[k];
@@ -726,8 +741,8 @@ static uLong add_to_sum(uLong sum, const unsigned char *data, size_t n)
 #endif
 }
 
-/* Compresses the waiting filtered bytes and writes them as an IDAT chunk. first, last: whether the
- * zlib stream begins or ends with these bytes. */
+/* Compresses the n bytes of w->filtered and writes them as an IDAT chunk. first, last: whether the
+ * zlib stream begins or ends with these bytes. Keeps the end of the bytes for later matches. */
 static tc_status put_filtered(png_writer *w, bool first, bool last)
 {
     unsigned char *const at = w->filtered + WINDOW, *const to = w->deflated;
@@ -782,6 +797,7 @@ static tc_status write_all(png_writer *w, const unsigned char *pixels)
     put_number(head + 4, h->height);
     return_if_error(write_bytes(w, signature, sizeof signature));
     return_if_error(write_chunk(w, "IHDR", head, sizeof head));
+    /* first: 0 until an IDAT chunk is written */
     for (uint32_t y = 0, first = 0; y < h->height; y++) {
         filter_row(w, pixels + y * w->row);
         if (y + 1 == h->height || w->room - w->n <= w->row) {
@@ -804,7 +820,8 @@ tc_status wu_png_write_with_effort(wu_png_effort effort, wu_write_fn write, void
     const bool grey = info->channels == 1 && (info->bits == 8 || info->bits == 16);
     const bool rgb = info->channels == 3 && info->bits == 8;
     if ((!grey && !rgb) || info->width == 0 || info->height == 0)
-        return tc_fail(err, TC_INTERNAL, "%s: not a kind of picture that is written", what);
+        return tc_fail(err, TC_INTERNAL, "%s: pictures of this kind cannot be written as PNG",
+                       what);
     png_writer w = { .write = write,
                      .user = user,
                      .what = what,
@@ -816,9 +833,9 @@ tc_status wu_png_write_with_effort(wu_png_effort effort, wu_write_fn write, void
                      .sum = 1 };
     const size_t all = (w.row + 1) * info->height, most = w.row < FILTERED ? FILTERED : w.row + 1;
     w.room = all < most ? all : most;
-    unsigned char *const rows = calloc(4, w.row);
+    unsigned char *const rows = calloc(4, w.row); /* zeros, candidate, and swapped[2] */
     w.filtered = malloc(WINDOW + w.room);
-    w.deflated = malloc(2 + WU_ROWS_ROOM(w.room) + 4);
+    w.deflated = malloc(2 + WU_ROWS_ROOM(w.room) + 4); /* with zlib's header and Adler-32 */
     tc_status status = rows == NULL || w.filtered == NULL || w.deflated == NULL
                            ? tc_no_memory(err, "writing a PNG")
                            : make_deflater(&w);
@@ -847,7 +864,7 @@ static int count_bytes(void *user, const void *buf, size_t n)
 }
 
 /* Copies PLACES pieces of the picture, one below the other, into a new picture of the size of
- * `part`. Owned by the caller; NULL: no memory. */
+ * `part`. Owned by the caller; NULL if there is no memory. */
 static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pixels,
                                 const wu_png_info *part)
 {
@@ -866,9 +883,9 @@ static unsigned char *copy_part(const wu_png_info *info, const unsigned char *pi
     return copy;
 }
 
-/* Tries all efforts on a part of the picture, and chooses the fastest one whose result is at most 1
- * / margin larger than the smallest. The choice depends only on the samples. Small pictures get the
- * first effort. */
+/* Tries all efforts on a part of the picture. Chooses the fastest one whose result is larger than
+ * the smallest result by at most the share 1 / margin. The choice depends only on the samples.
+ * Small pictures get the first effort. */
 static tc_status choose_effort(const char *what, const wu_png_info *info, const void *pixels,
                                unsigned margin, wu_png_effort *effort, tc_err *err)
 {
@@ -891,7 +908,7 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
     *effort = efforts[0];
     part.width = columns < info->width ? (uint32_t)columns : info->width;
     part.height = rows * PLACES;
-    if (rows == 0 || (uint64_t)part.width * part.height > n / 4)
+    if (rows == 0 || (uint64_t)part.width * part.height > n / 4) /* a trial would take too long */
         return TC_OK;
     unsigned char *const copy = copy_part(info, pixels, &part);
     if (copy == NULL)
@@ -904,8 +921,8 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
     /* If the part compresses well, another effort must save a fifth to replace the first one:
      * compressing such pictures takes little time, and they contain more repetitions than the part.
      */
-    const bool little = least <= bytes_of_row(&part) * part.height / LITTLE;
-    const uint64_t most = little ? bytes[0] / 5 * 4 : least + least / margin;
+    const bool compresses_well = least <= bytes_of_row(&part) * part.height / LITTLE;
+    const uint64_t most = compresses_well ? bytes[0] / 5 * 4 : least + least / margin;
     for (size_t i = 0; status == TC_OK && i < N; i++)
         if (bytes[i] <= most)
             *effort = efforts[i];
@@ -964,7 +981,8 @@ size_t wu_png_strip(unsigned char *png, size_t n)
     return 0;
 }
 
-/* log2(n) in units of 2^-8, rounded down, by repeated squaring; n > 0. */
+/* Returns log2(n) in units of 2^-8, rounded down; n > 0. Each squaring of the mantissa x gives one
+ * more bit of the fraction: the bit is 1 if the square is 2 or more. */
 static uint64_t log2_of(uint32_t n)
 {
     const unsigned whole = 31 - (unsigned)__builtin_clz(n);
@@ -998,6 +1016,7 @@ bool wu_png_is_incompressible(const wu_png_info *info, const void *pixels, size_
         NOISE = 3, /* the least entropy of noise, in bits per byte */
         ROOM = 256 /* bytes allowed for chunks and code tables */
     };
+    /* The bytes are differences to the pixel on the left, or to the pixel above. */
     const size_t pixel = (size_t)info->channels * (info->bits / 8), stride = info->width * pixel,
                  all = stride * info->height;
     const uint8_t *const bytes = pixels;
@@ -1008,7 +1027,7 @@ bool wu_png_is_incompressible(const wu_png_info *info, const void *pixels, size_
         above[(uint8_t)(bytes[i] - bytes[i - stride])]++;
     const uint64_t by_left = entropy_of(left), by_above = entropy_of(above),
                    bits = by_left < by_above ? by_left : by_above;
-    return bits >= NOISE * all && n <= bits / 8 + bits / 400 + ROOM;
+    return bits >= NOISE * all && n <= bits / 8 + bits / 400 + ROOM; /* within 2% of the entropy */
 }
 
 static int write_to_file(void *user, const void *buf, size_t n)

@@ -1,4 +1,4 @@
-/* Collects the outputs of items, and writes the result file. */
+/* Collects the output arrays of items, and writes the result file. */
 #include "workunits/format/result.h"
 
 #include <assert.h>
@@ -30,9 +30,9 @@ static tc_status append_array(wu_output *out, const wu_out_array *array, tc_err 
     return TC_OK;
 }
 
-/* Copies the texts of a declaration to one block of memory: first the array's name, with {item}
- * replaced, then the declaration's name and title, to which *d then points. Returns the block, or
- * NULL if there is no memory. */
+/* Copies the texts of a declaration to one block of memory: first the array's name, in which {item}
+ * is replaced by the item's name, then the declaration's name and title. Makes d->name and d->title
+ * point to the copies. Returns the block, or NULL if there is no memory. */
 static char *copy_texts(wu_declaration *d, const char *item)
 {
     const size_t name = strlen(d->name) + 1, title = d->title != NULL ? strlen(d->title) + 1 : 0;
@@ -47,8 +47,8 @@ static char *copy_texts(wu_declaration *d, const char *item)
     return block;
 }
 
-/* Whether the table of a declaration has a WU_ITEM array, so that it can have any number of rows
- * for an item. */
+/* Whether the table of a declaration has a WU_ITEM array. If so, the table can have any number of
+ * rows for an item. */
 static bool has_item_column(const wu_output *out, const wu_declaration *d)
 {
     bool found = d->role == WU_ITEM;
@@ -60,6 +60,8 @@ static bool has_item_column(const wu_output *out, const wu_declaration *d)
     return found;
 }
 
+/* Sets the shape of an array with the declared axes after the axis of rows. Unless d->separate_axes
+ * is set, all declared axes become one. */
 static void set_shape(wu_array_info *info, const wu_declaration *d, uint64_t rows)
 {
     info->ndim = d->separate_axes ? 1 + d->n_axes : d->n_axes > 0 ? 2 : 1;
@@ -69,7 +71,7 @@ static void set_shape(wu_array_info *info, const wu_declaration *d, uint64_t row
         info->shape[i + 1] = d->axes[i].n;
 }
 
-/* Adds one array, as declared, without data. item: as for wu_output_declare. */
+/* Adds a declared array, without data. item: as for wu_output_declare. */
 static tc_status declare_array(wu_output *out, const wu_declaration *declared, const wu_item *item,
                                tc_err *err)
 {
@@ -110,6 +112,8 @@ tc_status wu_output_declare(wu_output *out, const wu_declaration *declared, size
     return TC_OK;
 }
 
+/* Allocates the array's data, zeroed, unless the array is lent (its data belong to another owner).
+ * rows: the number of rows of an array whose length is not fixed. */
 static tc_status allocate_data(wu_out_array *array, uint64_t rows, tc_err *err)
 {
     int ok = 0;
@@ -232,22 +236,22 @@ typedef struct result_writer {
     const wu_result_source *source;
     const wu_write_progress *written;
     size_t surveyed; /* number of items that survey_item has checked */
-    double all;      /* bytes of the arrays of all items surveyed so far; each compressed byte
-                        counts as 1 / WU_COPY_SPEEDUP */
-    double bytes;    /* bytes of the items' arrays that are written so far, counted likewise */
+    double all;      /* bytes of the arrays of all items surveyed so far; a byte that is compressed
+                        already, and only copied, counts as 1 / WU_COPY_SPEEDUP */
+    double bytes;    /* bytes of the items' arrays written so far, counted in the same way */
     tc_err *err;
-    bool loaded; /* `current` has all arrays of item `index`, and need not be loaded once more */
-    size_t index;
+    bool loaded;  /* `current` has all arrays of item `index`, and need not be loaded once more */
+    size_t index; /* the item whose arrays are in `current` */
     wu_output current;
     uint64_t
         *rows; /* [declared->n] the number of rows of all items together, for each WU_ROWS array */
-    bool any_own; /* some item has WU_PER_ITEM arrays */
+    bool has_per_item; /* some item has WU_PER_ITEM arrays, which belong to this item alone */
 } result_writer;
 
 static tc_status refuse_mismatch(const result_writer *r, size_t item, const char *array)
 {
     return tc_fail(r->err, TC_INTERNAL,
-                   "%s: item %s: array %s does not match those of the other items", r->path,
+                   "%s: item %s: array %s does not match the arrays of the other items", r->path,
                    r->job->items[item].name, array);
 }
 
@@ -274,7 +278,7 @@ static void report_progress(const result_writer *r)
         r->written->report(r->written->user, (surveyed + 8 * (written < 1 ? written : 1)) / 9);
 }
 
-/* Writes n bytes of an array, and adds `weight` to r->bytes. */
+/* Writes n bytes of an array. weight: what they add to r->bytes, for the progress. */
 static tc_status write_piece(result_writer *r, const void *data, size_t n, double weight,
                              tc_err *err)
 {
@@ -375,6 +379,7 @@ json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_out
     return NULL;
 }
 
+/* Writes arrays of the kind WU_ONCE, which belong to the whole result. */
 static tc_status write_once(result_writer *r, const wu_output *once)
 {
     for (size_t i = 0; i < once->n; i++) {
@@ -425,7 +430,7 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err)
 
 /* --- arrays of the items --------------------------------------------------------------------- */
 
-/* Whether two arrays have the same name, type and shape, except for the number of rows. */
+/* Whether two arrays have the same name, type and shape; their numbers of rows may differ. */
 static bool is_same_kind(const wu_array_info *a, const wu_array_info *b)
 {
     if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->width != b->width ||
@@ -438,7 +443,7 @@ static bool is_same_kind(const wu_array_info *a, const wu_array_info *b)
  * r->rows and r->all. */
 static tc_status survey_item(result_writer *r)
 {
-    const wu_output *const want = r->declared, *const got = &r->current;
+    const wu_output *const want = r->declared, *const got = &r->current; /* expected and loaded */
     for (size_t i = 0; i < got->n; i++) {
         const wu_out_array *const array = &got->arrays[i];
         int ok = 0;
@@ -451,7 +456,7 @@ static tc_status survey_item(result_writer *r)
             if (strcmp(array->info.name, name) != 0)
                 return refuse_mismatch(r, r->index, array->info.name);
             r->all += (double)array->compressed.compressed / WU_COPY_SPEEDUP;
-            r->any_own = true;
+            r->has_per_item = true;
             continue;
         }
         r->all += (double)wu_array_bytes(&array->info, &ok);
@@ -483,6 +488,7 @@ static tc_status write_rows(result_writer *r, size_t array)
     return wu_npz_end(r->npz, r->err);
 }
 
+/* Copies an array that is compressed already. */
 static tc_status copy_array(result_writer *r, size_t item, const wu_out_array *array)
 {
     return_if_error(wu_npz_begin_compressed(r->npz, &array->info, &array->compressed, r->err));
@@ -491,7 +497,8 @@ static tc_status copy_array(result_writer *r, size_t item, const wu_out_array *a
     return wu_npz_end(r->npz, r->err);
 }
 
-static tc_status write_own(result_writer *r)
+/* Copies the WU_PER_ITEM arrays of all items. */
+static tc_status write_per_item(result_writer *r)
 {
     for (size_t item = 0; item < r->job->n_items; item++) {
         return_if_error(load_item(r, item, ""));
@@ -503,6 +510,7 @@ static tc_status write_own(result_writer *r)
     return TC_OK;
 }
 
+/* Surveys all items, then writes their arrays. */
 static tc_status write_items(result_writer *r)
 {
     r->bytes = 0; /* arrays of the whole result do not count */
@@ -513,7 +521,7 @@ static tc_status write_items(result_writer *r)
     for (size_t i = 0; i < r->declared->n; i++)
         if (r->declared->arrays[i].kind == WU_ROWS)
             return_if_error(write_rows(r, i));
-    return r->any_own ? write_own(r) : TC_OK;
+    return r->has_per_item ? write_per_item(r) : TC_OK;
 }
 
 static void free_writer(result_writer *r)

@@ -88,11 +88,12 @@ static tc_status read_spacing(wu_result_file *file, tc_err *err)
     return status;
 }
 
-/* Sets the length of an axis whose entries are the rows of a WU_KEYS array. */
+/* Sets the length of an axis whose positions are named by the rows of a WU_KEYS array. Does nothing
+ * for other axes. */
 static tc_status measure_axis(const wu_result_file *file, wu_axis *axis, tc_err *err)
 {
-    const long at = axis->array == NULL ? -1 : wu_npz_find_array(file->npz, axis->array);
-    const wu_array_info *const info = at < 0 ? NULL : wu_npz_array_info(file->npz, (size_t)at);
+    const long keys = axis->array == NULL ? -1 : wu_npz_find_array(file->npz, axis->array);
+    const wu_array_info *const info = keys < 0 ? NULL : wu_npz_array_info(file->npz, (size_t)keys);
     if (axis->array == NULL)
         return TC_OK;
     if (info == NULL || info->ndim != 2 || info->shape[0] < 1 || info->shape[0] > UINT32_MAX)
@@ -159,8 +160,10 @@ static bool is_picture_of(const wu_array_info *info, wu_role role)
     return voxels <= WU_MAX_VOXELS;
 }
 
-/* Whether the array's axes after the first one have the declared lengths, or its second axis has
- * the product of all of them. */
+/* Whether the array's axes fit the declaration. The first axis may have any length. An array of
+ * more than two axes must have the declared lengths after it. An array of two axes must have the
+ * product of the declared lengths as its second length, and no declared axis may be named by a
+ * WU_KEYS array. */
 static bool axes_fit(const wu_array_info *info, const wu_declaration *d)
 {
     uint64_t n = 1;
@@ -222,13 +225,14 @@ const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item)
 
 enum { MAX_COLUMNS = 1000000 }; /* the most columns of a table */
 
-/* Whether an array is part of a table. */
+/* Whether an array is part of a table: it names one, and its role is one of those up to
+ * WU_POSITION. */
 static bool is_column(const wu_declaration *d)
 {
     return d->table != NULL && d->role <= WU_POSITION;
 }
 
-/* Adds an array to the table, which must be the last one. */
+/* Adds an array to the table, which must be the last table made so far. */
 static tc_status add_array(const wu_result_file *file, wu_table *table, const wu_table_array *array,
                            tc_err *err)
 {
@@ -237,7 +241,7 @@ static tc_status add_array(const wu_result_file *file, wu_table *table, const wu
     const bool is_item = array->declared->role == WU_ITEM;
     const char *const name = array->info->name;
     if (is_item && table->n_arrays > 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: does not precede the arrays of its table",
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: does not precede the other arrays of its table",
                        file->path, name);
     if (table->n_arrays > 0 && rows != table->rows)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s has %" PRIu64 " rows, but %s has %" PRIu64,
@@ -255,12 +259,13 @@ static tc_status add_array(const wu_result_file *file, wu_table *table, const wu
     return TC_OK;
 }
 
-/* The index in a spacing (z, y, x) of the axis that a word names, such as "y" or "x1"; -1 if the
- * word names no axis. */
+/* Returns the index in a spacing (z, y, x) of the axis that a word such as "y" or "x1" names, or -1
+ * if the word names no axis. */
 static int axis_of(const char *word)
 {
-    const char *const at = word[0] == '\0' ? NULL : strchr("zyx", word[0]);
-    return at == NULL || word[1 + strspn(word + 1, "0123456789")] != '\0' ? -1 : (int)(at - "zyx");
+    static const char axes[] = "zyx";
+    const char *const at = word[0] == '\0' ? NULL : strchr(axes, word[0]);
+    return at == NULL || word[1 + strspn(word + 1, "0123456789")] != '\0' ? -1 : (int)(at - axes);
 }
 
 /* Returns the factor that converts a value in pixels to micrometres or square micrometres, or NaN
@@ -269,11 +274,11 @@ static int axis_of(const char *word)
 static double micrometre_factor(const wu_declaration *d, size_t element, const double *spacing,
                                 int *power)
 {
-    const bool pixel =
+    const bool is_in_pixels =
         d->unit != NULL && (strcmp(d->unit, "pixel") == 0 || strcmp(d->unit, "voxel") == 0);
     const double y = spacing[1], x = spacing[2];
     *power = 0;
-    if (pixel && d->n_axes == 1 && d->axes[0].words != NULL &&
+    if (is_in_pixels && d->n_axes == 1 && d->axes[0].words != NULL &&
         axis_of(d->axes[0].words[element]) >= 0) {
         *power = 1;
         return spacing[axis_of(d->axes[0].words[element])];
@@ -282,7 +287,8 @@ static double micrometre_factor(const wu_declaration *d, size_t element, const d
         *power = 2;
         return y * x;
     }
-    if (d->n_axes == 0 && pixel && d->unit[0] == 'p') { /* a length in pixels, of any direction */
+    /* A length in pixels of any direction can be converted only if pixels are square. */
+    if (d->n_axes == 0 && is_in_pixels && d->unit[0] == 'p') {
         *power = 1;
         return y == x ? y : (double)NAN;
     }
@@ -305,8 +311,8 @@ static bool is_measure(const wu_declaration *d)
     return d->unit == NULL && d->title != NULL && strcmp(d->title, "measure") == 0;
 }
 
-/* If the analysis has scaled an array's values by the size of a voxel, returns the power of their
- * unit: 1 for um, 2 for um^2, 3 for um^3. Otherwise returns 0. */
+/* If the analysis has converted an array's values to micrometres, returns the power in their unit:
+ * 1 for um, 2 for um^2, 3 for um^3. Otherwise returns 0. */
 static int scaled_power(const wu_table *table, const wu_declaration *d)
 {
     static const char *const units[] = { "um", "um^2", "um^3" };
@@ -332,14 +338,15 @@ static bool is_any_scaled(const wu_result_file *file)
     return i < file->n_items;
 }
 
-/* Whether the array is voxel_volume and meaningless, as no voxel size is known. */
+/* Whether the array is "voxel_volume" in a result without any known voxel size, where it has no
+ * meaning. */
 static bool is_meaningless(const wu_table *table, const wu_declaration *d)
 {
     return table->in_voxels && d->title != NULL && strcmp(d->title, "voxel_volume") == 0;
 }
 
 /* Makes the list of columns. The columns of an array are adjacent: first the elements of a row,
- * then once more those elements that can be converted to micrometres. */
+ * then additional columns, in micrometres, for the elements that can be converted. */
 static tc_status number_columns(const wu_result_file *file, wu_table *table, tc_err *err)
 {
     const size_t n = table->n_columns, most = file->item_spacing != NULL ? 2 * n : n;
@@ -433,8 +440,8 @@ void wu_tables_free(wu_tables *tables)
     *tables = (wu_tables){ 0 };
 }
 
-/* Whether a column's values are in voxels although the declared unit is micrometres, as no voxel
- * size is known. */
+/* Whether a column's values are in voxels although the declared unit is micrometres. This is so if
+ * no voxel size is known. */
 static bool is_in_voxels(const wu_table *table, size_t column)
 {
     const wu_column *const c = &table->columns[column];
@@ -532,7 +539,7 @@ static tc_status find_item(wu_cursor *cursor, tc_err *err)
         memcpy(&item, cursor->arrays[0].data, sizeof item);
     if (item < 0 || (uint64_t)item >= cursor->file->n_items)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: %s: row %" PRIu64 " is of item %" PRId64 ", there are %zu items",
+                       "%s: %s: row %" PRIu64 " is of item %" PRId64 ", but there are %zu items",
                        cursor->file->path, table->arrays[0].info->name, cursor->row, item,
                        cursor->file->n_items);
     cursor->item = (size_t)item;
@@ -609,7 +616,7 @@ const void *wu_cursor_value(wu_cursor *cursor, size_t column, const wu_array_inf
 
 typedef unsigned __int128 u128;
 
-/* Writes the decimal number digits / 10^decimals, without zeros at the end of its fraction. */
+/* Writes the number digits / 10^decimals as text, without zeros at the end of its fraction. */
 static void put_decimal(uint64_t digits, int decimals, bool negative, char *out)
 {
     char text[32] = "";
@@ -628,9 +635,10 @@ static void put_decimal(uint64_t digits, int decimals, bool negative, char *out)
     *out = '\0';
 }
 
-/* Writes the same text as put_shortest, but by integer arithmetic, which is faster. Returns false,
- * and writes nothing, for numbers that %g writes with an exponent, for 0 and powers of 2, and if no
- * decimal is found. is_float: the number is a float, not a double. */
+/* Writes the same text as put_shortest, but by integer arithmetic, which is faster. Returns false
+ * and writes nothing for some numbers: very small and large ones, which %g may write with an
+ * exponent, 0, fractions that are powers of 2, and numbers for which no decimal is found. is_float:
+ * whether the number is a float, not a double. */
 static bool put_plain(double number, bool is_float, char *out)
 {
     static const double tens[] = { 1e-3, 1e-2, 1e-1, 1e0, 1e1,  1e2,  1e3,  1e4,  1e5,
@@ -640,9 +648,9 @@ static bool put_plain(double number, bool is_float, char *out)
     /* The number of decimals with which a number from 1e-4 on has 6 or 15 significant digits; it is
      * reduced below for larger numbers. */
     int power, decimals = (is_float ? 6 : 15) + 3;
-    if (!(size < (is_float ? 1e5 : 1e14)) || size < 2e-4) /* excludes 0, too, which may be -0 */
+    if (!(size < (is_float ? 1e5 : 1e14)) || size < 2e-4) /* also excludes 0 and -0 */
         return false;
-    if (size >= 1 && size <= floor(size)) {
+    if (size >= 1 && size <= floor(size)) { /* an integer */
         put_decimal((uint64_t)size, 0, signbit(number), out);
         return true;
     }
@@ -661,9 +669,10 @@ static bool put_plain(double number, bool is_float, char *out)
     /* Tries 6, 7, 8 and 9 digits for a float, 15, 16 and 17 for a double. ten: 10^decimals. */
     for (int extra = 0; extra < (is_float ? 4 : 3); extra++, decimals++, ten *= 10) {
         const u128 exact = mantissa * ten, half = (u128)1 << (shift - 1);
-        u128 digits = exact >> shift;
+        u128 digits = exact >> shift; /* rounded to the nearest integer below, halves to even */
         const u128 rest = exact - (digits << shift);
         digits += rest > half || (rest == half && (digits & 1) == 1);
+        /* error: of the decimal, in units of 1 / (10^decimals 2^shift) */
         const u128 read = digits << shift, error = read > exact ? read - exact : exact - read;
         if (2 * error < ten || (2 * error == ten && mantissa % 2 == 0)) {
             put_decimal((uint64_t)digits, decimals, signbit(number), out);
@@ -673,9 +682,9 @@ static bool put_plain(double number, bool is_float, char *out)
     return false;
 }
 
-/* Writes the number with the fewest digits that are read as the same number. It need not try fewer
- * than 15 digits (6 for floats): any decimal with that many digits survives the conversion to
- * binary, and %g removes zeros at the end. */
+/* Writes the number with the fewest digits that are read as the same number. Need not try fewer
+ * than 15 digits (6 for floats): a shorter decimal survives the conversion to binary, and %g with
+ * 15 digits prints it without the zeros at its end. */
 static void put_shortest(double number, bool is_float, char out[WU_CELL_MAX])
 {
     const int most = is_float ? 9 : 17;

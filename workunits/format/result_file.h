@@ -37,8 +37,8 @@ void wu_result_file_close(wu_result_file *file);
 tc_status wu_find_declared_array(const wu_result_file *file, const wu_declaration *d,
                                  const char *item, size_t *index, tc_err *err);
 
-/* Returns the first picture of item `item` in the result, whose shape is the item's size, or NULL
- * if the result has no picture of it. */
+/* Returns the first array in the result that is a picture of item `item`, or NULL if there is none.
+ * The shape of the array is the size of the item. */
 const wu_array_info *wu_first_picture(const wu_result_file *file, size_t item);
 
 /* --- tables ---------------------------------------------------------------------------------- */
@@ -65,7 +65,8 @@ typedef struct wu_table {
     bool has_item_array; /* the table may have any number of rows for an item, and arrays[0] (role
                       WU_ITEM) has the item of each row; false: row i belongs to item i */
     bool in_voxels; /* the size of voxels is unknown for all items: sizes are not in micrometres */
-    bool flat;      /* the items are images, not stacks, as a picture in the result shows */
+    bool flat;      /* the result has a picture, and it has two axes: the items are images, not
+                       stacks */
     size_t n_columns; /* number of columns, without the WU_ITEM array */
     wu_column *columns;
 } wu_table;
@@ -95,7 +96,7 @@ typedef struct wu_cursor {
     const wu_table *table;
     uint64_t row; /* index of the current row */
     size_t item;  /* index of the item that the current row belongs to */
-    double um;    /* the value that wu_cursor_value last returned for a column in micrometres */
+    double um;    /* buffer: for a column in micrometres, wu_cursor_value returns its address */
     struct wu_cursor_array {
         wu_npz_stream *stream;
         size_t row_bytes;
@@ -105,9 +106,9 @@ typedef struct wu_cursor {
 
 tc_status wu_cursor_open(const wu_result_file *file, const wu_table *table, wu_cursor *out,
                          tc_err *err);
-/* Advances to the next row and returns true. Returns false after the last row, when the CRCs of all
- * arrays have been checked, and after a failure, which it stores in *status; if *status is a
- * failure already, it only returns false. So it can be the only condition of a loop over the rows.
+/* Advances to the next row and returns true. After the last row, checks the CRCs of all arrays and
+ * returns false. After a failure, stores it in *status and returns false. If *status is a failure
+ * already, only returns false: so the call can be the only condition of a loop over the rows.
  * TC_BAD_INPUT: the file is damaged, or the row's item does not exist. */
 bool wu_cursor_next(wu_cursor *cursor, tc_status *status, tc_err *err);
 void wu_cursor_close(wu_cursor *cursor);
