@@ -1868,7 +1868,7 @@ def test_labels_of_result():
     ok(counts == [3] and r.stderr == "", "objects: no note about square pixels", r.stderr)
     picture = folders[0] + "/1.png"
     r, counts = objects(picture, picture)
-    ok(counts is None and "1.png: is the picture itself, no labels of it" in r.stderr,
+    ok(counts is None and "1.png: is the picture itself, not its labels" in r.stderr,
        "a picture is not its own labels", r.stderr)
     numbers = np.repeat(np.arange(1, 5, dtype=np.uint8), 12).reshape(6, 8)
     for end in ("_cp_masks.png", "_MASKS.tif", "_labels.png", "_label.png", "_seg.tif"):
@@ -1903,7 +1903,7 @@ def test_labels_of_result():
     ok("no label picture for y: " in r.stderr, "another picture's labels are not used", r.stderr)
     r, counts = objects(save_all("lab/like", {"a.png": numbers, "x-lbl.png": numbers}),
                         path("lab/only"))
-    ok("but there is x-lbl.png; if that is it, call it x_labels" in r.stderr,
+    ok("but there is x-lbl.png; if that is the right file, rename it to x_labels" in r.stderr,
        "the error names the file that is most likely the label picture", r.stderr)
     r, counts = objects(picture, "--param", 'families=["shape"]', picture)
     ok(counts == [2] and r.stderr == "",

@@ -116,14 +116,15 @@ typedef struct pack_options {
     const char *analysis, *about;
     json_t *parameters; /* owned */
     const char *params_file;
-    double spacing[3]; /* --spacing: z, y, x in micrometres; x 0: it was not given; z 0: only y and
-                          x were given; z -1: one number was given for both y and x */
-    double scale[2];   /* --scale: samples that become black and white; equal: not given */
+    /* --spacing: z, y, x in micrometres. x is 0 if the option was not given. z is 0 if only y and x
+     * were given, and -1 if one number was given for both. */
+    double spacing[3];
+    double scale[2]; /* --scale: samples that become black and white; both 0 if it was not given */
     const char *channel, *stain, *stains;
     const char *mask, *labels, *names, *suggested;
     bool stacks, recursive, skip_bad, defaults, suggest;
-    uint64_t split;      /* items per work unit; 0: all items are in one work unit */
-    uint64_t max_pixels; /* the most pixels of an item; 0: only the limit of work units applies */
+    uint64_t split;      /* items per work unit; 0 if all items are in one work unit */
+    uint64_t max_pixels; /* the most pixels of an item; 0 if only the limit of work units applies */
     const char *output;
     char **inputs;
     size_t n_inputs;
@@ -134,6 +135,8 @@ enum { MAX_KEY = 200 };
 
 /* --- the command line ------------------------------------------------------------------------ */
 
+/* Reads the parameters in the file that --params names. A function for tc_option.take, as are the
+ * read_ functions up to read_spacing. */
 static tc_status read_params(void *to, const char *path, tc_err *err)
 {
     pack_options *o = to;
@@ -160,8 +163,9 @@ static tc_status read_params(void *to, const char *path, tc_err *err)
     return status;
 }
 
-/* Whether a parameter's value is accepted as a string without quotes: it has only letters, digits,
- * '_', '-', '.' and the characters of a measure ("50 um^2"). */
+/* Whether a parameter's value is accepted as a string without quotes. It may have letters, digits,
+ * '_', '-', '.', and the other characters of a measure such as "50 um^2": a blank, '^', and the
+ * UTF-8 bytes of the superscripts 2 and 3 and of both characters for micro. */
 static bool is_word(const char *text)
 {
     static const char all[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-. "
@@ -169,6 +173,8 @@ static bool is_word(const char *text)
     return text[0] != '\0' && text[strspn(text, all)] == '\0';
 }
 
+/* Sets a parameter to a value given as text. A number with a decimal comma, such as 0,5, gets a
+ * message of its own. */
 static tc_status set_param(pack_options *o, const char *key, size_t key_length, const char *value,
                            tc_err *err)
 {
@@ -245,6 +251,7 @@ static tc_status read_scale(void *to, const char *text, tc_err *err)
     return TC_OK;
 }
 
+/* Reads one to three numbers, and stores them as described at pack_options.spacing. */
 static tc_status read_spacing(void *to, const char *text, tc_err *err)
 {
     pack_options *o = to;
@@ -269,7 +276,7 @@ static tc_status read_spacing(void *to, const char *text, tc_err *err)
     if (n == 1)
         all[1] = all[0];
     o->spacing[0] = n == 3 ? all[0] : n == 2 ? 0 : -1;
-    memcpy(o->spacing + 1, all + (n == 3), 2 * sizeof *all);
+    memcpy(o->spacing + 1, all + (n == 3 ? 1 : 0), 2 * sizeof *all); /* y and x */
     return TC_OK;
 }
 
@@ -294,6 +301,7 @@ static tc_status explain_unknown(void *to, const char *message, tc_err *err)
     if (strncmp(cause.message, beginning, strlen(beginning)) != 0)
         return TC_USAGE;
     const char *const at = cause.message + strlen(beginning);
+    /* n, m: lengths of the option without and with =VALUE */
     const size_t n = strcspn(at, "=\""), m = strcspn(at, "\"");
     for (size_t i = 0; i < n && i + 1 < sizeof key; i++)
         key[i] = (char)(at[i] == '-' ? '_' : at[i]);
@@ -306,6 +314,7 @@ static tc_status explain_unknown(void *to, const char *message, tc_err *err)
     return TC_USAGE;
 }
 
+/* Fails with a message that lists the analyses. */
 static tc_status fail_no_analysis(tc_err *err)
 {
     char names[200] = "";
@@ -428,24 +437,25 @@ static tc_status refuse_own_labels(wu_sources *sources, const json_t *parameters
     const json_t *const families = json_object_get(parameters, "families");
     const bool shapes = json_array_size(families) == 1 &&
                         strcmp(json_string_value(json_array_get(families, 0)), "shape") == 0;
-    bool others = false; /* some item has labels in a file other than its picture */
-    for (size_t i = 0; !others && i < sources->n; i++)
-        others = sources->items[i].labels.n_files > 0 && !is_own_labels(&sources->items[i]);
+    bool has_others = false; /* some item has labels in a file other than its picture */
+    for (size_t i = 0; !has_others && i < sources->n; i++)
+        has_others = sources->items[i].labels.n_files > 0 && !is_own_labels(&sources->items[i]);
     for (size_t i = 0; !shapes && i < sources->n; i++) {
         wu_source *const item = &sources->items[i];
         if (item->fault != NULL || !is_own_labels(item))
             continue;
         const char *const path = item->pages.files[0];
         const tc_status status =
-            others ? tc_fail(err, TC_BAD_INPUT,
-                             "%s: no label picture for %s: a picture called %s_labels or "
-                             "%s_cp_masks was looked for",
-                             path, item->name, os_base_name(item->base), os_base_name(item->base))
-                   : tc_fail(err, TC_BAD_INPUT,
-                             "%s: is the picture itself, no labels of it. To find cells first, "
-                             "run cellcount and give --labels its result.npz; labels alone are "
-                             "measured with --param 'families=[\"shape\"]'",
-                             path);
+            has_others
+                ? tc_fail(err, TC_BAD_INPUT,
+                          "%s: no label picture for %s: a picture called %s_labels or "
+                          "%s_cp_masks was looked for",
+                          path, item->name, os_base_name(item->base), os_base_name(item->base))
+                : tc_fail(err, TC_BAD_INPUT,
+                          "%s: is the picture itself, not its labels. To find cells first, "
+                          "run cellcount and give --labels its result.npz; labels alone are "
+                          "measured with --param 'families=[\"shape\"]'",
+                          path);
         return_if_error(wu_source_keep_fault(item, status, err));
     }
     return TC_OK;
@@ -457,11 +467,13 @@ static bool note_cubes(const an_analysis *analysis, const wu_item *item, char *t
 {
     if (!analysis->assumes_cubic_voxels || !item->is_stack || item->has_spacing)
         return false;
-    snprintf(text, size, "voxels are taken for cubes, as their size is not known: --spacing Z,Y,X");
+    snprintf(text, size,
+             "the size of voxels is not known, so they are taken for cubes: give --spacing Z,Y,X");
     return true;
 }
 
-/* Lets the analysis check the items by their headers, and prints its notes. */
+/* Lets the analysis check the items by their headers, and prints the analysis' notes about them. A
+ * note that is the same for several items in succession is printed once. */
 static tc_status check_items(const an_analysis *analysis, const void *params, wu_sources *sources,
                              tc_err *err)
 {
@@ -587,7 +599,7 @@ typedef struct outputs {
 } outputs;
 
 /* Inserts a number into the path of a work unit: "WU.zip" and 3 give "WU_0003.zip". The caller owns
- * the path; NULL: no memory. */
+ * the path, which is NULL if there is no memory. */
 static char *numbered_path(const char *path, size_t number)
 {
     const size_t n = strlen(path);
@@ -646,7 +658,7 @@ static bool is_input(const char *file, const pack_options *o, const wu_sources *
     return is;
 }
 
-/* Checks that each output either does not exist or is an older work unit: no other file is
+/* Checks that each output either does not exist or is an older work unit, so that no other file is
  * replaced. */
 static tc_status check_outputs(const outputs *out, const pack_options *o, const wu_sources *sources,
                                tc_err *err)
@@ -656,7 +668,7 @@ static tc_status check_outputs(const outputs *out, const pack_options *o, const 
         if (stat(out->paths[i], &info) != 0)
             continue;
         if (!S_ISREG(info.st_mode))
-            return tc_fail(err, TC_USAGE, "pack: -o %s: is there and is not a file", out->paths[i]);
+            return tc_fail(err, TC_USAGE, "pack: -o %s: exists and is not a file", out->paths[i]);
         if (is_input(out->paths[i], o, sources))
             return tc_fail(err, TC_USAGE, "pack: -o %s: is one of the inputs", out->paths[i]);
         /* "job.json", the name of a work unit's first member, is at byte 30 of the file. */
@@ -701,7 +713,8 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
     unsigned k = 0;
     if (temporary == NULL)
         return tc_no_memory(err, "the name of a work unit");
-    do /* a process with the same id, perhaps on another computer, may have made such a file */
+    do /* a process with the same id, perhaps on another computer, may have made a file of this name
+        */
         snprintf(temporary, size, "%s.%ld-%u.tmp", out->paths[index], (long)getpid(), k++);
     while (access(temporary, F_OK) == 0);
     out->temporaries[index] = temporary;
@@ -711,8 +724,8 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
                : status;
 }
 
-/* Renames the work units from their temporary to their final names, and prints these. To be called
- * when all work units are complete. */
+/* Renames the work units from their temporary to their final names, and prints the final names. To
+ * be called when all work units are complete. */
 static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
 {
     for (size_t i = 0; i < out->n; i++) {
@@ -730,7 +743,8 @@ static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
     return TC_OK;
 }
 
-/* The size in bytes of the samples, masks and labels of all items, without compression. */
+/* The size in bytes of the samples, masks and labels of all items, without compression. A label
+ * takes up to 3 bytes. */
 static uint64_t count_bytes(const wu_sources *sources)
 {
     uint64_t bytes = 0;
@@ -744,8 +758,8 @@ static uint64_t count_bytes(const wu_sources *sources)
     return bytes;
 }
 
-/* Writes all work units. The work unit of analyse (`into` is not NULL), which stays on this
- * computer, is not compressed unless the user keeps it. */
+/* Writes all work units. The command analyse (`into` is not NULL) has one work unit, which stays on
+ * this computer: it is not compressed unless the user keeps it or it is larger than MOST_STORED. */
 static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_pack_into *into,
                            pixel_check *check, tc_err *err)
 {
@@ -800,10 +814,10 @@ static tc_status set_up_folder(wu_pack_into *into, const an_analysis *analysis, 
     return into->unit == NULL ? tc_no_memory(err, into->folder) : TC_OK;
 }
 
-/* Returns TC_USAGE if the folder has a result, or the files of an interrupted run, of another
- * analysis, or one that has none of the pictures in `sources`, since it must not be overwritten.
- * Also fails if texcell is still running in the folder, or if a file that the user made has the
- * name of a file to be written. */
+/* Returns TC_USAGE if the folder has a result, or the files of an interrupted run, that must not be
+ * overwritten: it is of another analysis, or has none of the pictures in `sources`. Also fails if
+ * texcell is still running in the folder, or if a file that the user made has the name of a file to
+ * be written. */
 static tc_status protect_others(const wu_pack_into *into, const char *analysis,
                                 const wu_sources *sources, tc_err *err)
 {
@@ -841,6 +855,7 @@ static tc_status protect_others(const wu_pack_into *into, const char *analysis,
     return wu_export_check_folder(into->output_folder, err);
 }
 
+/* Checks the parameters and converts them to *params, the form in which the analysis uses them. */
 static tc_status read_parameters(const an_analysis *analysis, const pack_options *o, void **params,
                                  tc_err *err)
 {
@@ -858,7 +873,7 @@ static tc_status read_parameters(const an_analysis *analysis, const pack_options
  * for analyse, which starts texcell later. */
 static tc_status drop_rights(const pack_options *o, tc_err *err)
 {
-    const size_t n = o->n_inputs + 3;
+    const size_t n = o->n_inputs + 3; /* with the files of --mask, --labels and --names */
     char **const inputs = calloc(n, sizeof *inputs);
     if (inputs == NULL)
         return tc_no_memory(err, "the names of inputs");
@@ -871,7 +886,9 @@ static tc_status drop_rights(const pack_options *o, tc_err *err)
     return status;
 }
 
-/* Runs the command pack (into NULL), or packs the work unit for analyse. */
+/* Runs the command pack (`into` is NULL), or packs the work unit for analyse. The parameters are
+ * read at once or, if some are in micrometres or suggested from the pictures, after the pictures.
+ */
 static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *err)
 {
     pack_options o = { .parameters = json_object() };
@@ -904,10 +921,11 @@ static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *
         status = wu_find_analysis(o.analysis, &analysis, err);
     if (status == TC_OK && into != NULL)
         status = set_up_folder(into, analysis, &o, err);
-    const bool measured = status == TC_OK && wu_has_micrometres(analysis->parameters, o.parameters);
+    const bool has_lengths =
+        status == TC_OK && wu_has_micrometres(analysis->parameters, o.parameters);
     const bool suggested = status == TC_OK && (into != NULL ? suggestion != NULL : o.suggest) &&
                            analysis->suggest != NULL;
-    if (status == TC_OK && !measured && !suggested)
+    if (status == TC_OK && !has_lengths && !suggested)
         status = read_parameters(analysis, &o, &params, err);
     sources.max_pixels = o.max_pixels;
     sources.names = o.names;
@@ -932,7 +950,7 @@ static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *
         status = wu_use_recorded_sizes(&sources, o.spacing, err);
     if (status == TC_OK && count_bad(&sources) == sources.n) /* no item can be used */
         status = report_faults(&o, &sources, err);
-    if (status == TC_OK && measured)
+    if (status == TC_OK && has_lengths)
         status = wu_micrometres_to_pixels(analysis->parameters, o.parameters, &sources, err);
     if (status == TC_OK)
         status = use_colour(&sources, &colour, err);
@@ -940,7 +958,7 @@ static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *
         status = report_faults(&o, &sources, err);
     if (status == TC_OK && suggested)
         status = wu_suggest(analysis, &sources, o.parameters, suggestion, err);
-    if (status == TC_OK && (measured || suggested))
+    if (status == TC_OK && (has_lengths || suggested))
         status = read_parameters(analysis, &o, &params, err);
     if (status == TC_OK)
         status = check_items(analysis, params, &sources, err);

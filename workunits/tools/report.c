@@ -59,9 +59,11 @@ static const char *text_of(const wu_report *r, const char *key)
     return text != NULL ? text : "";
 }
 
-/* Writes the checkboxes that show and hide the layers over the pictures. */
+/* Writes the checkboxes that show and hide the layers of the pictures. */
 static void put_switches(wu_page *page)
 {
+    /* For each layer, the value of data-layer, by which page.js finds it, and the text of the
+     * checkbox. "own": the analysed pictures themselves. */
     static const char *const layers[][2] = { { "outlines", "outlines" },
                                              { "points", "points" },
                                              { "numbers", "numbers" },
@@ -71,7 +73,7 @@ static void put_switches(wu_page *page)
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
         wu_page_printf(page, "<label><input type=checkbox checked data-layer=%s> %s</label> ",
                        layers[i][0], layers[i][1]);
-    wu_page_printf(page, "<label><input type=checkbox data-two> two side by side</label> "
+    wu_page_printf(page, "<label><input type=checkbox data-two> two pictures side by side</label> "
                          "<label>brighter <input type=range data-brightness min=0 max=4 step=0.25 "
                          "value=0></label></nav>\n");
 }
@@ -88,7 +90,7 @@ static void put_legend(const wu_report *r)
         mask = mask || r->file->declared[i].role == WU_MASK;
         points = points || r->file->declared[i].role == WU_POSITION;
     }
-    points = points && !labels && !mask; /* with outlines, only these are explained */
+    points = points && !labels && !mask; /* if there are outlines, circles are not explained */
     if (r->colour[0] != '\0') {
         wu_page_printf(r->page, "<p class=note>The pictures show what was analysed: ");
         wu_page_text(r->page, r->colour);
@@ -99,10 +101,11 @@ static void put_legend(const wu_report *r)
     wu_page_printf(r->page, "<p class=note>Over each picture lies what was found: %s.%s%s</p>\n",
                    points   ? "circles of the radius that was looked for"
                    : labels ? "outlines, whose colours only tell neighbours apart"
-                            : "the outline of what is inside",
+                            : "the outline of the mask",
                    labels ? " Numbers are those of the tables." : "",
-                   labels   ? " A click on an outline shows its row, and the reverse."
-                   : points ? " A click on a circle shows its row, and the reverse."
+                   labels
+                       ? " A click on an outline shows its row, and a click on a row its outline."
+                   : points ? " A click on a circle shows its row, and a click on a row its circle."
                             : "");
 }
 
@@ -117,8 +120,9 @@ static void put_note(const wu_report *r, size_t item)
     wu_page_printf(r->page, "</p>\n");
 }
 
-/* Begins the section of an item, and writes its name and size. Small pictures, which are enlarged 4
- * times, get narrow sections, several of which fit side by side. */
+/* Begins the section of an item, and writes its name and size, which it takes from the item in the
+ * work unit. Small pictures, which are enlarged 4 times, get narrow sections: several of them fit
+ * side by side. */
 static void put_item_head(wu_report *r, size_t item)
 {
     enum {
@@ -126,12 +130,12 @@ static void put_item_head(wu_report *r, size_t item)
         LEAST_TILE = 240 /* least width of a section */
     };
     wu_page *const page = r->page;
-    const wu_item *const head = r->images != NULL ? &r->images->items[item] : NULL;
+    const wu_item *const unit_item = r->images != NULL ? &r->images->items[item] : NULL;
     const wu_thumbnail *const thumbnails = wu_report_thumbnail(r, item);
     wu_page_printf(page, "<section class=item id=i%zu", item);
-    if (r->n_variants == 1 && head != NULL && 4 * head->nx <= SMALL)
+    if (r->n_variants == 1 && unit_item != NULL && 4 * unit_item->nx <= SMALL)
         wu_page_printf(page, " style=\"width:min(100%%,%upx)\"",
-                       4 * head->nx > LEAST_TILE ? 4 * head->nx : LEAST_TILE);
+                       4 * unit_item->nx > LEAST_TILE ? 4 * unit_item->nx : LEAST_TILE);
     wu_page_printf(page, ">\n<h3>");
     wu_page_text(page, r->file->item_names[item]);
     wu_page_printf(page, "</h3>\n<p class=note>");
@@ -139,20 +143,22 @@ static void put_item_head(wu_report *r, size_t item)
         wu_page_text(page, r->file->item_sources[item]);
         wu_page_printf(page, ", ");
     }
-    if (head != NULL && head->is_stack)
-        wu_page_printf(page, "%u &#215; %u &#215; %u voxels", head->nx, head->ny, head->nz);
-    else if (head != NULL)
-        wu_page_printf(page, "%u &#215; %u pixels", head->nx, head->ny);
-    if (head != NULL)
-        wu_page_printf(
-            page, " of %u bits%s", head->bits,
-            (thumbnails != NULL ? thumbnails->channels : head->channels) == 3 ? ", colour" : "");
-    if (head != NULL && head->has_spacing)
-        wu_page_printf(page, ", %.6g &#215; %.6g &#215; %.6g &#181;m (z, y, x)", head->spacing[0],
-                       head->spacing[1], head->spacing[2]);
-    if (head != NULL && head->has_pixel)
-        wu_page_printf(page, ", a pixel of %.6g &#215; %.6g &#181;m (y, x)", head->pixel[0],
-                       head->pixel[1]);
+    if (unit_item != NULL && unit_item->is_stack)
+        wu_page_printf(page, "%u &#215; %u &#215; %u voxels", unit_item->nx, unit_item->ny,
+                       unit_item->nz);
+    else if (unit_item != NULL)
+        wu_page_printf(page, "%u &#215; %u pixels", unit_item->nx, unit_item->ny);
+    if (unit_item != NULL)
+        wu_page_printf(page, " of %u bits%s", unit_item->bits,
+                       (thumbnails != NULL ? thumbnails->channels : unit_item->channels) == 3
+                           ? ", colour"
+                           : "");
+    if (unit_item != NULL && unit_item->has_spacing)
+        wu_page_printf(page, ", %.6g &#215; %.6g &#215; %.6g &#181;m (z, y, x)",
+                       unit_item->spacing[0], unit_item->spacing[1], unit_item->spacing[2]);
+    if (unit_item != NULL && unit_item->has_pixel)
+        wu_page_printf(page, ", a pixel of %.6g &#215; %.6g &#181;m (y, x)", unit_item->pixel[0],
+                       unit_item->pixel[1]);
     wu_page_printf(page, "</p>\n");
 }
 
@@ -176,8 +182,9 @@ static tc_status put_items(wu_report *r, tc_err *err)
     return TC_OK;
 }
 
-/* Writes a row for each parameter in `values`, including the parameters of objects in it. where:
- * the key of the object that `values` is, followed by a dot ("init."), or "" for all parameters. */
+/* Writes a row for each parameter in `values`, and recursively for the parameters of each object in
+ * it. where: "" for the outermost object; for an object that is the value of a parameter, the key
+ * of this parameter and a dot, such as "init.". */
 static tc_status put_rows(wu_page *page, const an_param *table, const json_t *values,
                           const char *where, tc_err *err)
 {
@@ -207,7 +214,7 @@ static tc_status put_rows(wu_page *page, const an_param *table, const json_t *va
 }
 
 /* Writes the parameters, how to repeat the analysis, and what to cite. analysis: NULL if this
- * program does not have it. */
+ * program does not know the analysis that the result names. */
 static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_err *err)
 {
     wu_page *const page = r->page;
@@ -243,16 +250,17 @@ static tc_status put_parameters(wu_report *r, const an_analysis *analysis, tc_er
     return TC_OK;
 }
 
-/* Writes the tables of objects and, if it has too many columns for the summary, the table of the
- * images. Also writes the values of all tables, for the figures. */
+/* Writes the tables that the page does not show further up: all but the table of features, and the
+ * table of the images if the summary has all its columns. Also writes the values of all tables, for
+ * the figures. */
 static tc_status put_tables(wu_report *r, tc_err *err)
 {
     enum { SUMMARY_COLUMNS = 6 }; /* the most columns that the summary shows */
     for (size_t i = 0; i < r->tables->n; i++) {
         const wu_table *const table = &r->tables->tables[i];
-        const bool shown = wu_report_has_features(table) ||
-                           (!table->has_item_array && table->n_columns <= SUMMARY_COLUMNS);
-        if (!shown)
+        const bool shown_above = wu_report_has_features(table) ||
+                                 (!table->has_item_array && table->n_columns <= SUMMARY_COLUMNS);
+        if (!shown_above)
             return_if_error(wu_report_put_table(r, table, err));
         return_if_error(wu_report_put_values(r, table, err));
     }
@@ -275,7 +283,7 @@ static tc_status put_page(wu_report *r, tc_err *err)
     }
     wu_page_printf(page, "</p>\n");
     wu_page_printf(page, "</header>\n<main>\n");
-    enum { FEW = 4 }; /* the pictures of up to FEW images come before the plots of values */
+    enum { FEW = 4 }; /* with at most FEW images, the pictures come before the plots of values */
     const char *const plots = "<section id=plots hidden></section>\n";
     return_if_error(wu_report_find_marks(r, err));
     return_if_error(wu_report_put_summary(r, err));
@@ -303,12 +311,13 @@ static tc_status load_points(wu_report *r, tc_err *err)
         return tc_no_memory(err, "the points");
     for (size_t i = 0; i < r->tables->n; i++)
         return_if_error(wu_points_load(r->file, &r->tables->tables[i], &r->points[i], err));
-    const long at = wu_npz_find_array(r->file->npz, "radius");
-    const wu_array_info *const info = at < 0 ? NULL : wu_npz_array_info(r->file->npz, (size_t)at);
+    const long radius = wu_npz_find_array(r->file->npz, "radius"); /* index of the array, or < 0 */
+    const wu_array_info *const info =
+        radius < 0 ? NULL : wu_npz_array_info(r->file->npz, (size_t)radius);
     void *radii = NULL;
     if (info != NULL && info->dtype == WU_F64 && info->ndim == 1 &&
         info->shape[0] == r->file->n_items)
-        return_if_error(wu_npz_load_array(r->file->npz, (size_t)at, &radii, err));
+        return_if_error(wu_npz_load_array(r->file->npz, (size_t)radius, &radii, err));
     r->radii = radii;
     return TC_OK;
 }
@@ -324,8 +333,8 @@ tc_status wu_report_open(wu_report *r, const char *result, const char *images,
     if (file == NULL || tables == NULL)
         return tc_no_memory(err, result);
     return_if_error(wu_result_file_open(result, NULL, file, err));
-    TC_AUTOFREE char *const runs = wu_label_runs_path(result);
-    r->runs = runs != NULL ? wu_run_reader_open(runs) : NULL;
+    TC_AUTOFREE char *const runs_path = wu_label_runs_path(result);
+    r->runs = runs_path != NULL ? wu_run_reader_open(runs_path) : NULL;
     r->n_items = file->n_items < items ? file->n_items : (size_t)items;
     if (images != NULL)
         return_if_error(wu_open_unit_of_result(file, images, thumbnails != NULL, &r->images, err));
@@ -388,7 +397,8 @@ tc_status wu_report_write(const char *result, const char *images, const char *ou
     return wu_report_write_page(&r, output, "", NULL, err);
 }
 
-/* --- the page of a sweep --------------------------------------------------------------------- */
+/* --- the page of a sweep, that is, of an analysis with several variants of the parameters ------
+ */
 
 /* Writes the page of n variants. reports: the open reports of the variants, which share the page.
  */
@@ -424,10 +434,10 @@ static tc_status put_sweep(const wu_variant *variants, wu_report *reports, size_
         wu_page_printf(page, "</div>\n</section>\n");
     }
     wu_page_printf(page,
-                   "<section>\n<h2>The same again</h2>\n<p class=note>Each variant's work unit "
-                   "and result are in a folder of "
-                   "their own next to this page. To go on with one, give texcell-wu analyse its "
-                   "--param.</p>\n<pre>");
+                   "<section>\n<h2>Files of the variants</h2>\n<p class=note>Each variant's work "
+                   "unit and result are in a folder of their own next to this page. To analyse "
+                   "more pictures with the parameters of a variant, pass its --param to texcell-wu "
+                   "analyse.</p>\n<pre>");
     for (size_t k = 0; k < n; k++) {
         wu_page_text(page, variants[k].unit);
         wu_page_printf(page, "\n");

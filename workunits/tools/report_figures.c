@@ -15,19 +15,19 @@
 
 enum {
     MAX_PANELS = 32,   /* the most slices of a stack that are shown */
-    SOME_PANELS = 9,   /* the most slices of a stack that are shown if there are many stacks */
+    SOME_PANELS = 9,   /* the same if there are many stacks, so that ALL_PANELS would allow fewer */
     ALL_PANELS = 64,   /* approximate number of slices that are shown of all stacks together */
-    MAX_NUMBERS = 400, /* a figure with more regions shows no numbers: they would be illegible */
+    MAX_NUMBERS = 400, /* a figure of more regions has no numbers, which would be illegible */
     COLOURS = 6,       /* colours of outlines: the classes c0 to c5 of page.css */
-    COLOUR_STOPS = 9   /* number of colours between which a colour bar is interpolated */
+    COLOUR_STOPS = 9   /* number of colours that define a colour bar; browsers interpolate */
 };
 
 /* A panel: the picture of an image, of a slice, or of the maximum projection of a stack along z. */
 typedef struct panel {
-    uint32_t z;
-    bool projected;
-    void *samples; /* [sy][sx][channels] samples of the scaled-down picture, of 8 or 16 bits as in
-                      the picture itself; owned; NULL: no picture */
+    uint32_t z;     /* index of the slice; 0 for images */
+    bool projected; /* the panel is the maximum projection */
+    void *samples;  /* [sy][sx][channels] samples of the scaled-down picture, of 8 or 16 bits as in
+                       the picture itself; owned; NULL if there is no picture */
 } panel;
 
 /* An item as the page shows it: each pixel of the page stands for step x step pixels of the item.
@@ -35,9 +35,9 @@ typedef struct panel {
 typedef struct shown_item {
     const wu_report *r;
     size_t item;
-    const wu_item *head;   /* the item in the work unit, or NULL */
+    const wu_item *head;   /* the item in the work unit; NULL if the work unit was not given */
     wu_picture_info info;  /* size and type of a slice before it is scaled down */
-    uint32_t nx, ny, nz;   /* size of the item; nz 0: no picture shows it */
+    uint32_t nx, ny, nz;   /* size of the item; nz is 0 if no picture shows the item */
     uint32_t step, sx, sy; /* sx x sy: size of a panel in pixels of the page */
     unsigned channels;
     unsigned lo, hi; /* the sample values that are shown as black and as white */
@@ -56,8 +56,8 @@ static bool has_points(const wu_report *r)
     return false;
 }
 
-/* Chooses the panels: one for an image; for a stack, evenly spaced slices and, if there are points,
- * the projection as the first panel. */
+/* Chooses the panels. An image has one. A stack has evenly spaced slices; if there are points, the
+ * first panel is the projection. */
 static void choose_panels(shown_item *s)
 {
     const size_t room = ALL_PANELS / (s->r->n_items * s->r->n_variants);
@@ -68,11 +68,12 @@ static void choose_panels(shown_item *s)
     if (s->nz > 1 && has_points(s->r))
         s->panels[s->n_panels++].projected = true;
     for (uint32_t i = 0; i < n; i++)
+        /* All slices, or the middle slices of n equal parts of the stack. */
         s->panels[s->n_panels++].z =
-            n == s->nz ? i /* else the middle of the i-th of n equal parts of the stack */
-                       : (uint32_t)((2 * (uint64_t)i + 1) * s->nz / (2 * (uint64_t)n));
+            n == s->nz ? i : (uint32_t)((2 * (uint64_t)i + 1) * s->nz / (2 * (uint64_t)n));
 }
 
+/* Chooses step, sx and sy, such that the pictures of all panels on the page stay small enough. */
 static void choose_step(shown_item *s)
 {
     s->step = wu_shrink_step(&s->info, s->r->n_items * s->r->n_variants * s->n_panels);
@@ -128,7 +129,7 @@ static tc_status find_picture(const shown_item *s, const wu_declaration *d, size
     const wu_array_info *const info = wu_npz_array_info(file->npz, *index);
     if (info->shape[info->ndim - 1] != s->nx || info->shape[info->ndim - 2] != s->ny ||
         (info->ndim == 3 ? info->shape[0] : 1) != s->nz)
-        return tc_fail(err, TC_BAD_INPUT, "%s: %s: has another size than the item", file->path,
+        return tc_fail(err, TC_BAD_INPUT, "%s: %s: its size differs from the item's", file->path,
                        info->name);
     return TC_OK;
 }
@@ -140,8 +141,8 @@ static void unload_item(shown_item *s)
     free(s->bytes);
 }
 
-/* The index of the voxel that pixel `at` of the page shows if values cannot be averaged, as of
- * labels: the voxel in the middle of the square of voxels that the pixel covers. */
+/* Returns the index of the voxel in the middle of the square of voxels that pixel `at` of the page
+ * covers. The pixel shows this voxel if values cannot be averaged, such as labels. */
 static size_t voxel_of(const shown_item *s, size_t at, uint32_t z)
 {
     const uint32_t x = (uint32_t)(at % s->sx) * s->step + s->step / 2,
@@ -161,8 +162,8 @@ static tc_status shrink_picture(const shown_item *s, const void *samples, panel 
     return wu_shrink_picture(&s->info, s->step, samples, s->r->page->path, &p->samples, err);
 }
 
-/* Sets the samples of all panels: takes them from the thumbnail that pack kept, if there is one, or
- * reads the work unit slice by slice. */
+/* Sets the samples of all panels. Takes them from the thumbnail that pack kept, if there is one;
+ * otherwise reads the work unit slice by slice. */
 static tc_status load_panels(shown_item *s, tc_err *err)
 {
     const size_t n = (size_t)s->nx * s->ny, bytes = n * s->channels * (s->head->bits / 8);
@@ -174,7 +175,7 @@ static tc_status load_panels(shown_item *s, tc_err *err)
         return TC_OK;
     }
     TC_AUTOFREE uint8_t *const slice = malloc(bytes);
-    TC_AUTOFREE uint8_t *const most = calloc(1, projected != NULL ? bytes : 1);
+    TC_AUTOFREE uint8_t *const most = calloc(1, projected != NULL ? bytes : 1); /* the projection */
     if (slice == NULL || most == NULL)
         return tc_no_memory(err, s->r->page->path);
     for (uint32_t z = 0, next = projected != NULL; z < s->nz; z++) {
@@ -197,8 +198,8 @@ static tc_status load_panels(shown_item *s, tc_err *err)
 }
 
 /* Chooses the sample values that are shown as black and as white. For pictures of 8 bits they are 0
- * and 255. For pictures of 16 bits, and for dark grey ones of 8 bits, they are the least sample and
- * a sample that at most 1 in 200 samples exceeds; a note on the page then states both. */
+ * and 255. For pictures of 16 bits, and for dark grey pictures of 8 bits, they are the least sample
+ * and a sample that at most 1 in 200 samples exceeds; a note on the page then states both. */
 static tc_status choose_greys(shown_item *s, tc_err *err)
 {
     const size_t n = (size_t)s->sx * s->sy * s->channels;
@@ -227,12 +228,13 @@ static tc_status choose_greys(shown_item *s, tc_err *err)
 static uint8_t byte_of(const shown_item *s, unsigned sample)
 {
     const unsigned range = s->hi > s->lo ? s->hi - s->lo : 1,
-                   over = sample < s->lo ? 0 : sample - s->lo,
-                   above = range == 255 ? over : over * 255 / range;
-    return (uint8_t)(above < 255 ? above : 255);
+                   above_black = sample < s->lo ? 0 : sample - s->lo,
+                   scaled = range == 255 ? above_black : above_black * 255 / range;
+    return (uint8_t)(scaled < 255 ? scaled : 255);
 }
 
-/* The brightness of pixel `at` of the page; a light grey if the panel has no picture. */
+/* The brightness of pixel `at` of the page: the mean over its channels, or a light grey if the
+ * panel has no picture. */
 static uint8_t grey_of(const shown_item *s, const panel *p, size_t at)
 {
     enum { LIGHT = 214 };
@@ -268,8 +270,8 @@ static tc_status put_picture(shown_item *s, const panel *p, tc_err *err)
 /* State of writing an outline as an SVG path. */
 typedef struct pen {
     const shown_item *s;
-    int64_t x, y;   /* the end of the path, in the item's pixels; x < 0: the path is empty */
-    char text[512]; /* the first n bytes are not written to the page yet */
+    int64_t x, y;   /* the end of the path, in the item's pixels; x < 0 if the path is empty */
+    char text[512]; /* buffer; its first n bytes are not written to the page yet */
     size_t n;
 } pen;
 
@@ -305,7 +307,7 @@ static void draw_to(void *user, int64_t x, int64_t y)
     pen *const p = user;
     x = item_pixel(x, p->s->step, p->s->nx);
     y = item_pixel(y, p->s->step, p->s->ny);
-    if (p->x >= 0) {
+    if (p->x >= 0) { /* h and v draw a horizontal or vertical line of a given length */
         put_pen_number(p, y == p->y ? "h" : "v", y == p->y ? x - p->x : y - p->y);
     } else {
         put_pen_number(p, " d=\"M", x);
@@ -437,9 +439,9 @@ static void find_radii(const shown_item *s, double radii[3])
         radii[i] = s->head != NULL && s->head->has_spacing ? radius / s->head->spacing[i] : radius;
 }
 
-/* Writes the item's points as circles with the radius of find_radii or, in a slice of a stack, as
- * the sections of balls with this radius. If there is no radius, the points within half a slice of
- * the slice are written as dots. */
+/* Writes the item's points as circles with the radius of find_radii. In a slice of a stack, writes
+ * the sections of balls with this radius. If there is no radius, writes the points within half a
+ * slice of the panel's slice as dots. */
 static void put_points(const shown_item *s, const panel *p)
 {
     const wu_report *const r = s->r;
@@ -454,7 +456,7 @@ static void put_points(const shown_item *s, const panel *p)
         wu_page_printf(s->r->page, "<g class=points data-t=%zu>", t);
         for (uint64_t i = 0; i < points->n; i++) {
             const double *const at = points->position + i * points->dims;
-            /* away: distance of the point from the slice in slices; off: in radii */
+            /* away: distance of the point from the slice, in slices; off: the same in radii */
             const double y = at[points->dims - 2], x = at[points->dims - 1],
                          away = p->projected || points->dims < 3 ? 0 : fabs(at[0] - p->z),
                          off = away <= 0.5 ? 0 : away / radii[0];
@@ -495,9 +497,10 @@ static void put_scale(const shown_item *s)
     const double high = scale_height(s);
     if (high == 0)
         return;
+    /* um: micrometres per pixel along x; power: the largest power of ten that is at most `most` */
     const double um = s->head->has_pixel ? s->head->pixel[1] : s->head->spacing[2],
-                 most = um * s->nx / 4, ten = pow(10, floor(log10(most)));
-    const double length = most >= 5 * ten ? 5 * ten : most >= 2 * ten ? 2 * ten : ten;
+                 most = um * s->nx / 4, power = pow(10, floor(log10(most)));
+    const double length = most >= 5 * power ? 5 * power : most >= 2 * power ? 2 * power : power;
     wu_page_printf(s->r->page,
                    "<rect class=strip y=\"%u\" width=\"%u\" height=\"%.1f\"/><g class=scale>"
                    "<rect y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"/>"
@@ -577,7 +580,7 @@ static tc_status load_own_labels(const shown_item *s, layers *l, tc_err *err)
     wu_pixels pixels;
     if (s->head == NULL || s->head->n_labels == 0)
         return TC_OK;
-    return_if_error(add_layer(s, l, true, table_of_keys(s->r), err));
+    return_if_error(add_layer(s, l, true /* labels */, table_of_keys(s->r), err));
     return_if_error(wu_item_load(s->r->images, s->item, &pixels, err));
     for (size_t i = 0; i < n * s->n_panels; i++)
         l->all[l->n - 1].grid[i] = pixels.labels[voxel_of(s, i % n, s->panels[i / n].z)];
@@ -625,7 +628,7 @@ wu_sample_grid wu_report_sample_grid(const wu_report *r, size_t item)
 static tc_status load_rows(const shown_item *s, const layer *l, size_t index, tc_err *err)
 {
     const size_t bytes = (size_t)s->nx * (l->labels ? sizeof(uint32_t) : 1);
-    const uint32_t most = (uint32_t)(((size_t)1 << 18) / bytes + 1);
+    const uint32_t most = (uint32_t)(((size_t)1 << 18) / bytes + 1); /* rows: about 256 KiB */
     TC_AUTOFREE uint8_t *const rows = malloc(most * bytes);
     TC_AUTO(wu_npz_stream_close) wu_npz_stream *stream = NULL;
     size_t k = s->panels[0].projected;
@@ -645,8 +648,8 @@ static tc_status load_rows(const shown_item *s, const layer *l, size_t index, tc
     return wu_npz_stream_end(stream, err);
 }
 
-/* Fills the grid with the labels that wu_report_find_marks kept as runs of equal labels, and frees
- * the runs. */
+/* Fills the grid with the sampled labels that wu_report_find_marks kept as runs, each a label and
+ * its number of repetitions. Frees the runs. */
 static void fill_from_kept(wu_outlines *kept, uint32_t *grid)
 {
     for (size_t i = 0; i < kept->n_runs; i++)

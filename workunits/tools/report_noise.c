@@ -1,7 +1,7 @@
 /* Finds doubts about a count. Checks whether the counted objects of an image stand out from their
- * surroundings more than noise does, and whether objects of the same size were missed: compares the
- * mean grey value of a disc at each object, or elsewhere, with the mean of a ring around the disc.
- * Also checks whether the image has any edges. */
+ * surroundings more than noise does: compares the mean grey value of a disc at each object with the
+ * mean of a ring around the disc. Searches other places in the same way for objects that were
+ * missed. Also checks whether the image has any edges. */
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,16 +11,16 @@
 #include "workunits/tools/report.h"
 
 enum {
-    LAG = 3,                /* noise is estimated from differences of pixels LAG apart along x */
-    MOST_PLACES = 400,      /* the most objects of an image that are measured, evenly chosen */
+    LAG = 3,           /* noise is estimated from differences of two pixels, LAG apart along x */
+    MOST_PLACES = 400, /* the most objects of an image that are measured, evenly chosen */
     MOST_SAMPLES = 1 << 20, /* approximate limit of the differences that are used for the noise */
     MOST_RADIUS = 20,       /* approximate limit of the pixels that are read along a radius: larger
                                discs are subsampled */
-    MOST_IN_TARGET = 5000,  /* the most pixels of a disc and its ring: more than
-                               (2 * 1.6 * MOST_RADIUS)^2 */
-    LEAST_COMPARED = 60,    /* is_normal needs at least this many discs on its grid */
-    MOST_COMPARED = 1000,   /* approximate limit of the discs on the grid of is_normal */
-    LEAST_MISSED = 4,       /* the fewest missed objects that are reported */
+    MOST_IN_TARGET = 5000, /* the most pixels of a disc and its ring. The ring's outer radius is 1.6
+                              times the object's, so this exceeds (2 * 1.6 * MOST_RADIUS)^2 */
+    LEAST_COMPARED = 60,   /* is_normal needs at least this many discs on its grid */
+    MOST_COMPARED = 1000,  /* approximate limit of the discs on the grid of is_normal */
+    LEAST_MISSED = 4,      /* the fewest missed objects that are reported */
     MISSED_SHARE = 5, /* missed objects are reported if they are at least 1 / MISSED_SHARE of the
                          number of counted objects */
     MOST_SEARCHED = 1 << 18 /* the most places of an image where missed objects are searched for */
@@ -47,9 +47,10 @@ static int compare_doubles(const void *a, const void *b)
     return m < n ? -1 : m > n;
 }
 
-/* Sets *noise to the standard deviation of the grey values' noise, but at least that of rounding.
- * It is estimated from the first quartile of the absolute differences of pixels LAG apart, on which
- * edges have little influence. If the picture has at most LAG columns, *noise stays unchanged. */
+/* Sets *noise to the standard deviation of the noise in the grey values, but at least to that of
+ * rounding. The noise is estimated from the first quartile of the absolute differences of pixels
+ * LAG apart, on which edges have little influence. If the picture has at most LAG columns, *noise
+ * stays unchanged. */
 static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz;
@@ -74,11 +75,11 @@ static tc_status find_noise(const wu_pixels *px, double *noise, tc_err *err)
     /* Interpolates within the bin v of the histogram: differences from v - 0.5 to v + 0.5, or up to
      * 0.5 for v = 0. */
     const double part = (quarter - (double)below) / (double)histogram[v],
-                 at = v == 0 ? 0.5 * part : v - 0.5 + part;
-    /* 0.3186 is the first quartile of |x| for a standard normal x; sqrt(2): the difference of two
-     * pixels has twice the variance; 0.29 = 1 / sqrt(12) is the deviation of rounding to integers.
-     */
-    *noise = fmax(at / (0.3186 * sqrt(2)), 0.29);
+                 quartile = v == 0 ? 0.5 * part : v - 0.5 + part;
+    /* 0.3186 is the first quartile of |x| for a standard normal x. The difference of two pixels has
+     * twice the variance of a pixel, hence sqrt(2). 0.29 is 1 / sqrt(12), the standard deviation of
+     * rounding to integers. */
+    *noise = fmax(quartile / (0.3186 * sqrt(2)), 0.29);
     free(histogram);
     return TC_OK;
 }
@@ -118,15 +119,15 @@ static void make_target(uint32_t nx, double radius, int32_t most, target *out)
         }
 }
 
-/* For the disc (0) and the ring (1) around `at` (y, x) in slice z: sets mean to their mean grey
- * values, and n to the numbers of their pixels that are in the image. Returns false if n is 0 for
- * one of them.
- */
+/* For the disc (index 0) and the ring (index 1) around `at` (y, x) in slice z, sets mean[] to the
+ * mean grey values and n[] to the numbers of pixels that are in the image. Returns false if the
+ * disc or the ring has no pixel in the image. */
 static bool means_of(const wu_pixels *px, int64_t z, const double at[2], const target *t,
                      double mean[2], double n[2])
 {
     const int64_t cy = llround(at[0]), cx = llround(at[1]), nx = px->nx, ny = px->ny,
                   centre = (z * ny + cy) * nx + cx;
+    /* Whether all pixels are in the image, which need not be checked for each pixel then. */
     const bool whole = cy >= t->reach && cx >= t->reach && cy + t->reach < ny && cx + t->reach < nx;
     for (int k = 0; k < 2; k++) {
         const size_t from = k == 0 ? 0 : MOST_IN_TARGET - t->n[1], to = from + t->n[k];
@@ -161,8 +162,8 @@ static double contrast_of(const wu_pixels *px, int64_t z, const double at[2], co
 
 /* Returns the ratio of a region's area to its area at half of its contrast. The latter is the
  * number of pixels in the region's box that are closer to the mean of the disc than to the mean of
- * the ring. Returns NaN if the ratio is unknown, or the box has more than MOST_IN_BOX pixels: the
- * outline then matters little. */
+ * the ring. Returns NaN if the ratio cannot be computed, or if the box has more than MOST_IN_BOX
+ * pixels: for such large regions, the exact position of the outline matters little. */
 static double excess_of(const wu_pixels *px, const double at[2], const region *own, const target *t)
 {
     enum { MOST_IN_BOX = 10000 };
@@ -193,9 +194,10 @@ static double radius_of(const wu_report *r, size_t item)
     return 0.8 * (head->has_spacing ? radius / head->spacing[2] : radius);
 }
 
-/* Whether the contrasts of discs on a grid all over the image have a normal distribution, as those
- * of pure noise have, and `typical`, the median contrast of the counted objects, is less than 2.5
- * of its standard deviations. Cells make the distribution skewed, or its tails heavy. */
+/* Whether the image looks like pure noise. This is so if the contrasts of discs on a grid all over
+ * the image have a normal distribution, and if `typical`, the median contrast of the counted
+ * objects, is less than 2.5 standard deviations of this distribution. Cells make the distribution
+ * skewed, or its tails heavy. */
 static bool is_normal(const wu_pixels *px, double radius, double noise, double typical)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz;
@@ -221,6 +223,8 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
                 power *= value;
             }
         }
+    /* var, third, fourth: the central moments of order 2, 3 and 4; the limits below bound the
+     * skewness and the excess kurtosis. */
     const double n = sum[0], mean = sum[1] / n, var = sum[2] / n - mean * mean,
                  third = sum[3] / n - mean * (3 * sum[2] / n - 2 * mean * mean),
                  fourth = sum[4] / n -
@@ -230,8 +234,8 @@ static bool is_normal(const wu_pixels *px, double radius, double noise, double t
            typical < 2.5 * sqrt(var);
 }
 
-/* Finds the range and the median of grey values in evenly chosen rows. Sets *all to whether these
- * are all rows. */
+/* Finds the range and the median of the grey values in evenly spaced rows. Sets *all to whether
+ * these are all rows of the image. */
 static tc_status find_range(const wu_pixels *px, wu_range *out, bool *all, tc_err *err)
 {
     const uint64_t rows = (uint64_t)px->ny * px->nz,
@@ -262,6 +266,7 @@ typedef struct blocks {
     double *mean;        /* [ny * nx]; owned */
 } blocks;
 
+/* Sets the means of all blocks in slice z. */
 static void find_means(const wu_pixels *px, size_t z, const blocks *b)
 {
     memset(b->mean, 0, b->ny * b->nx * sizeof *b->mean);
@@ -296,13 +301,13 @@ static double find_steepest(const blocks *b, double *range)
     return most;
 }
 
-/* Sets *smooth to whether the grey values change only gradually, as those of uneven light without
- * any object do. The image is divided into blocks whose side is 1/BLOCKS of its shorter side. From
- * block to block, the slope of the grey values may change by at most gradual_share of their range,
- * plus what noise adds; at edges of objects it changes by half of the range and more. *smooth is
- * false if it cannot be judged: if noise hides the difference, if the blocks have fewer than
- * LEAST_SIDE pixels along a side, or if `area`, the area of an object in pixels, is less than that
- * of four blocks. */
+/* Sets *smooth to whether the grey values change only gradually, as in a picture of uneven light
+ * without any object. The image is divided into blocks whose side is 1/BLOCKS of the image's
+ * shorter side. From block to block, the slope of the grey values may change by at most
+ * gradual_share of their range, plus an allowance for noise; at edges of objects it changes by half
+ * of the range and more. *smooth is also false if this cannot be judged: if noise hides such
+ * changes, if the blocks have fewer than LEAST_SIDE pixels along a side, or if an object (`area`,
+ * in pixels) is smaller than four blocks. */
 static tc_status find_smooth(const wu_pixels *px, double noise, double area, bool *smooth,
                              tc_err *err)
 {
@@ -333,8 +338,8 @@ static tc_status find_smooth(const wu_pixels *px, double noise, double area, boo
 
 /* --- objects that were not counted ---------------------------------------------------------- */
 
-/* The places where objects that were not counted are searched for: sy rows of sx, `step` pixels
- * apart, the first one at (y0, x0). */
+/* The places where objects that were not counted are searched for: a grid of sy rows of sx places,
+ * `step` pixels apart. The first place is (y0, x0). */
 typedef struct search {
     const wu_pixels *px;
     double noise, radius, sign; /* sign: 1 if objects are bright, -1 if dark */
@@ -345,7 +350,8 @@ typedef struct search {
     target core;     /* the disc and ring for half of this radius */
 } search;
 
-/* The difference of the mean grey values of disc and ring, in grey values. */
+/* The difference of the mean grey values of disc and ring, in grey values: the contrast without its
+ * division. It is positive for objects of the polarity `sign`. */
 static double difference_of(const search *s, const double at[2], const target *t)
 {
     return s->sign * contrast_of(s->px, 0, at, t, s->noise) *
@@ -371,8 +377,8 @@ static void exclude_box(const search *s, const double box[4])
             s->contrast[y * s->sx + x] = 0;
 }
 
-/* Whether place (y, x) has the greatest contrast within twice the radius, and is the first one, row
- * by row, of those with equal contrast. */
+/* Whether place (y, x) has the greatest contrast of all places within twice the radius. Of places
+ * with equal contrast, only the first one (row by row) is a peak. */
 static bool is_peak(const search *s, size_t y, size_t x)
 {
     const size_t reach = (size_t)(2 * s->radius) / (size_t)s->step + 1;
@@ -389,7 +395,8 @@ static bool is_peak(const search *s, size_t y, size_t x)
 
 /* Counts objects that are as large as the regions and stand out, but are not regions. typical: the
  * median difference of disc and ring at the regions. Smaller objects, such as dirt, are not
- * counted: with `core` their difference is far larger than with `disc`. */
+ * counted: they are recognised by a difference that is at least twice as large with `core` as with
+ * `disc`. */
 static size_t count_missed(const search *s, double typical)
 {
     size_t missed = 0;
@@ -434,12 +441,12 @@ static tc_status find_missed(const wu_pixels *px, const wu_points *points, const
         s.y0 += (int64_t)(s.sy - MOST_SEARCHED / s.sx) / 2 * s.step;
         s.sy = MOST_SEARCHED / s.sx;
     }
-    const double end = (double)(s.y0 + (int64_t)s.sy * s.step);
+    const double end = (double)(s.y0 + (int64_t)s.sy * s.step); /* of the rows that are searched */
     s.contrast = malloc(s.sx * s.sy * sizeof *s.contrast);
     if (s.contrast == NULL)
         return tc_no_memory(err, "places");
     for (size_t i = 0; i < s.sx * s.sy; i++)
-        s.contrast[i] = 1;
+        s.contrast[i] = 1; /* until exclude_box sets it to 0, or it is computed below */
     for (size_t i = 0; i < points->n; i++) {
         const double *const at = points->position + 2 * i;
         if (points->item[i] != (int64_t)item)
@@ -469,8 +476,8 @@ static tc_status find_missed(const wu_pixels *px, const wu_points *points, const
     return TC_OK;
 }
 
-/* Whether all regions that stand out should have been counted, except small ones: the parameters
- * have no filters and no grey value as the threshold, and the image has no mask. */
+/* Whether the analysis should have counted all regions that stand out, except small ones. This is
+ * so if no filter is set, the threshold is not a given grey value, and the image has no mask. */
 static bool is_all_counted(const wu_report *r, size_t item)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(r->file->npz), "parameters");
@@ -487,7 +494,8 @@ static bool is_all_counted(const wu_report *r, size_t item)
 /* --- an image -------------------------------------------------------------------------------- */
 
 /* Sets the doubts about an image. points: the objects of all images. regions: [points->n] the
- * regions of these objects, or NULL if they have none; radius_of then gives their radius. */
+ * regions of these objects, or NULL if the analysis finds points only; their radius is then
+ * radius_of. */
 static tc_status find_doubts(const wu_report *r, const wu_points *points, const region *regions,
                              size_t item, wu_count_doubt *doubt, tc_err *err)
 {
@@ -508,6 +516,8 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
     doubt->survey = (an_survey){ .lo = range.lo, .hi = range.hi };
     return_if_error(wu_find_labels(&px, &range, &doubt->labels, err));
     doubt->frame = wu_find_frame(&px, &range);
+    /* wide: a cell would have about a quarter of the image's shorter side (2 * 0.12) as its
+     * diameter */
     doubt->wide = regions == NULL && radius_of(r, item) > 0.12 * (px.nx < px.ny ? px.nx : px.ny);
     for (uint64_t i = 0; i < points->n && noise > 0; i++) {
         const double *const at = points->position + i * points->dims;
@@ -538,8 +548,8 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
     qsort(radii, n, sizeof *radii, compare_doubles);
     qsort(excess, n_excess, sizeof *excess, compare_doubles);
     doubt->excess = 2 * n_excess > n ? excess[n_excess / 2] : 0;
-    const double typical = contrast[n / 2], of_disc = pi * radii[n / 2] * radii[n / 2];
-    return_if_error(find_smooth(&px, noise, of_disc, &doubt->smooth, err));
+    const double typical = contrast[n / 2], median_area = pi * radii[n / 2] * radii[n / 2];
+    return_if_error(find_smooth(&px, noise, median_area, &doubt->smooth, err));
     doubt->noise = typical < least_contrast ||
                    (typical < sure_contrast && is_normal(&px, radii[n / 2], noise, typical));
     return regions == NULL || !is_all_counted(r, item)
@@ -547,7 +557,7 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
                : find_missed(&px, points, regions, item, rows, radii[n / 2], noise, doubt, err);
 }
 
-/* Sets the doubt about an image in which an outline was sought. */
+/* Sets doubt->smooth for an image in which the analysis searched for an outline. */
 static tc_status find_outline_doubt(const wu_report *r, size_t item, wu_count_doubt *doubt,
                                     tc_err *err)
 {
@@ -555,10 +565,11 @@ static tc_status find_outline_doubt(const wu_report *r, size_t item, wu_count_do
     double noise = 0;
     return_if_error(wu_item_load(r->images, item, &px, err));
     return_if_error(find_noise(&px, &noise, err));
-    return find_smooth(&px, noise, INFINITY, &doubt->smooth, err);
+    return find_smooth(&px, noise, INFINITY /* any size */, &doubt->smooth, err);
 }
 
-/* Whether the result declares a mask: the analysis then sought one outline in each image. */
+/* Whether the result declares a mask. If so, the analysis searched for one outline in each image.
+ */
 static bool has_mask(const wu_result_file *file)
 {
     size_t i = 0;

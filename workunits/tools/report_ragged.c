@@ -12,9 +12,9 @@
 
 enum {
     LEAST_REGIONS = 8, /* images with fewer regions are not judged */
-    MERGED = 20, /* merged regions are reported if they are more than 1/MERGED of all regions */
-    LEAST_PERCENT = 92, /* share of its hull in % that a region must fill; round and oval cells fill
-                           95 % */
+    MERGED_PART = 20,  /* merged regions are reported if they exceed 1/MERGED_PART of all regions */
+    LEAST_PERCENT = 92,   /* a region is indented if it fills less than this share, in %, of its
+                             convex hull; round and oval cells fill 95 % */
     MOST_PIXELS = 1 << 24 /* the most pixels of a picture that are read; of a larger picture, only
                              the first rows are read */
 };
@@ -131,29 +131,30 @@ static bool add_runs(region *regions, size_t n, const wu_label_run *runs, size_t
 }
 
 /* Eight times the area, in pixels, of the convex hull of the midpoints of the pixels' sides. This
- * hull is the Minkowski sum of the hull of the pixels' centres and a square standing on its corner,
- * with diagonals of one pixel; along each edge this adds half the longer of the edge's extents in x
- * and y to the area. */
+ * hull is the Minkowski sum of the hull of the pixels' centres and of a square that stands on its
+ * corner and has diagonals of one pixel. So its area is the sum of three: the area of the hull of
+ * the centres; for each edge of that hull, half of max(|dx|, |dy|); the area of the square, 1/2. */
 static int64_t hull_area(const region *r)
 {
     const side *const left = &r->sides[0], *const right = &r->sides[1];
-    int64_t twice = 0; /* twice the area of the hull of the centres */
-    int64_t wide = 0;  /* sum of the longer extents of all edges */
+    int64_t twice = 0;   /* twice the area of the hull of the centres */
+    int64_t extents = 0; /* sum of max(|dx|, |dy|) of all edges */
     assert(left->n > 0 && right->n > 0);
     for (int k = 0; k < 2; k++)
         for (size_t i = 0; i + 1 < r->sides[k].n; i++) {
             const point p = r->sides[k].corner[i], q = r->sides[k].corner[i + 1];
             const int64_t dx = abs(q.x - p.x), dy = q.y - p.y;
             twice += (k == 0 ? -1 : 1) * dy * (p.x + q.x);
-            wide += dx > dy ? dx : dy;
+            extents += dx > dy ? dx : dy;
         }
-    wide += right->corner[0].x - left->corner[0].x; /* the first row and the last one */
-    wide += right->corner[right->n - 1].x - left->corner[left->n - 1].x;
-    return 4 * twice + 4 * wide + 4; /* 4: the area of the square, 1/2 */
+    extents += right->corner[0].x - left->corner[0].x; /* the edges along the first and last row */
+    extents += right->corner[right->n - 1].x - left->corner[left->n - 1].x;
+    return 4 * twice + 4 * extents + 4; /* 8 (twice / 2 + extents / 2 + 1/2) */
 }
 
 /* Reads the label picture in array `index` into the n regions, and samples it into `out` if
- * out->grid is not NULL. Uses the runs of labels next to the result, if there are any. */
+ * out->grid is not NULL. Reads the labels from r->runs, the file of runs that belongs to the
+ * result, if this file has them; else from the NPZ. */
 static tc_status read_labels(const wu_report *r, size_t index, region *regions, size_t n,
                              const wu_sample_grid *out, tc_err *err)
 {
@@ -168,19 +169,21 @@ static tc_status read_labels(const wu_report *r, size_t index, region *regions, 
     tc_status status = row == NULL    ? tc_no_memory(err, r->page->path)
                        : runs != NULL ? TC_OK
                                       : wu_npz_stream_open(r->file->npz, index, &stream, err);
-    bool good = status != TC_OK || runs == NULL || add_runs(regions, n, runs, n_runs, out, nx, row);
+    bool has_memory = true; /* false after a failed allocation */
+    if (status == TC_OK && runs != NULL)
+        has_memory = add_runs(regions, n, runs, n_runs, out, nx, row);
     for (uint32_t y = 0;
          status == TC_OK && runs == NULL && y < ny && (uint64_t)y * nx < MOST_PIXELS; y++) {
         status = wu_npz_stream_read(stream, row, (size_t)nx * sizeof *row, err);
-        good = good && status == TC_OK && add_row(regions, n, row, nx, (int32_t)y);
+        has_memory = has_memory && (status != TC_OK || add_row(regions, n, row, nx, (int32_t)y));
         if (status == TC_OK && out->grid != NULL)
             wu_sample_row(out, y, row, true /* labels */);
     }
     if (status == TC_OK && stream != NULL && out->grid != NULL)
         status = wu_npz_stream_end(stream, err);
     for (size_t i = 0; i < n; i++)
-        good = good && end_row(&regions[i]);
-    if (status == TC_OK && !good)
+        has_memory = has_memory && end_row(&regions[i]);
+    if (status == TC_OK && !has_memory)
         status = tc_no_memory(err, r->page->path);
     wu_npz_stream_close(&stream);
     free(row);
@@ -193,29 +196,31 @@ static int compare_areas(const void *a, const void *b)
     return (x->area > y->area) - (x->area < y->area);
 }
 
-/* Returns the number of regions that are likely several cells each, as they are far larger than the
- * median region, which is taken for one cell. These are either the clusters, of more than CLUSTER
- * times the median area, if the cells hidden in them are at least 1/MERGED of all; or the pairs, of
- * about two cells, if they are at least 1/MERGED of all regions, and few regions have a size
- * between one cell and two. regions: [n], with ascending areas. */
+/* Returns the number of regions that are likely several cells each, because they are far larger
+ * than the median region, which is assumed to be one cell. If the clusters (regions of more than
+ * CLUSTER times the median area) hide at least n / MERGED_PART cells, these clusters are counted.
+ * Otherwise the pairs (regions of about two cells) are counted, if they are at least n /
+ * MERGED_PART and few regions have a size between those of one cell and of two. Otherwise the
+ * number is 0. regions: [n], with ascending areas. */
 static size_t count_several(const region *regions, size_t n)
 {
     enum { CLUSTER = 3 };
-    static const double pair = 1.6, single = 1.25;
+    static const double pair = 1.6, single = 1.25; /* least area of a pair, greatest of one cell, as
+                                                      multiples of the median area */
     const size_t middle = n / 2;
     const double median = (double)regions[middle].area;
-    double missing = 0;
+    double hidden = 0; /* number of cells that the clusters contain besides one each */
     size_t clusters = 0, pairs = 0, between = 0;
     for (size_t i = 0; i < n; i++) {
         const double cells = (double)regions[i].area / median;
         clusters += cells > CLUSTER;
-        missing += cells > CLUSTER ? cells - 1 : 0;
+        hidden += cells > CLUSTER ? cells - 1 : 0;
         pairs += cells >= pair && cells <= CLUSTER;
         between += cells > single && cells < pair;
     }
-    if (MERGED * missing >= (double)n)
+    if (MERGED_PART * hidden >= (double)n)
         return clusters;
-    return pairs > 1 && MERGED * pairs >= n && 3 * between <= pairs ? pairs : 0;
+    return pairs > 1 && MERGED_PART * pairs >= n && 3 * between <= pairs ? pairs : 0;
 }
 
 /* Makes the runs of equal labels among n labels, to be freed by free(). Returns NULL if the runs
@@ -235,13 +240,16 @@ static wu_label_run *runs_of(const uint32_t *labels, size_t n, size_t *n_runs)
     return runs;
 }
 
-/* Sets *out for an image with `count` regions. */
+/* Measures the regions of an image, which has `count` of them, and sets *out: the numbers of merged
+ * regions and of regions of several cells, whether the outlines are ragged, and the sampled labels
+ * as runs (NULL if they are not kept). */
 static tc_status find_ragged(const wu_report *r, const wu_declaration *labels, size_t item,
                              size_t count, wu_outlines *out, tc_err *err)
 {
-    enum { MOST_KEPT = 1 << 22 }; /* the most sampled labels of all images whose runs are kept */
+    /* Runs are kept only if the samples of all images together are at most MOST_KEPT labels. */
+    enum { MOST_KEPT = 1 << 22 };
     const wu_result_file *const file = r->file;
-    size_t index, first = 0, few = 0, large = 0;
+    size_t index, first = 0, n_indented = 0, large = 0;
     if (count < LEAST_REGIONS)
         return TC_OK;
     tc_status status = wu_find_declared_array(file, labels, file->item_names[item], &index, err);
@@ -265,9 +273,9 @@ static tc_status find_ragged(const wu_report *r, const wu_declaration *labels, s
         first++;
     const size_t n = count - first;
     for (size_t i = first; status == TC_OK && i < count; i++) {
-        /* hull_area is 8 times the area: 100 * 8 */
+        /* 800: 100 for percent, times 8 as hull_area is 8 times the area */
         const bool indented = 800 * regions[i].area < LEAST_PERCENT * hull_area(&regions[i]);
-        few += indented;
+        n_indented += indented;
         large += indented && regions[i].area > regions[first + n / 2].area;
     }
     const size_t several = status == TC_OK && n > 0 ? count_several(regions + first, n) : 0;
@@ -276,8 +284,8 @@ static tc_status find_ragged(const wu_report *r, const wu_declaration *labels, s
         free(regions[i].sides[1].corner);
     }
     free(regions);
-    out->ragged = n >= LEAST_REGIONS && 2 * few > n;
-    out->merged = n >= LEAST_REGIONS && MERGED * large > n ? large : 0;
+    out->ragged = n >= LEAST_REGIONS && 2 * n_indented > n;
+    out->merged = n >= LEAST_REGIONS && MERGED_PART * large > n ? large : 0;
     out->several = n >= LEAST_REGIONS ? several : 0;
     out->n = n;
     return status;
@@ -285,7 +293,7 @@ static tc_status find_ragged(const wu_report *r, const wu_declaration *labels, s
 
 /* --- all images ------------------------------------------------------------------------------ */
 
-enum { MAX_THREADS = 8 }; /* the most threads */
+enum { MAX_THREADS = 8 };
 
 /* The state of wu_report_find_outlines. */
 typedef struct finder {

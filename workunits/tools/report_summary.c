@@ -12,7 +12,8 @@
 #include "workunits/tools/report.h"
 #include "workunits/tools/tools.h"
 
-/* Areas that exceed those at half of the contrast by this factor are reported. */
+/* A note is printed if the areas of the objects are at least this many times the areas that the
+ * objects have at half of their contrast to the background. */
 static const double least_excess = 1.1;
 
 enum { MOST_MEASURED = 6 }; /* the most columns of the table of images that the page's head shows */
@@ -24,11 +25,13 @@ typedef struct object_stats {
     uint64_t measured;  /* number of objects whose size is a number */
     double quartile[3]; /* quartiles of the sizes */
     double diameter[3]; /* the diameters of circles or balls of these sizes */
-    double count;       /* number of objects that the analysis reports; if it reports none, rows */
-    double counts[3];   /* quartiles of the counts of a group's images; only set for groups */
+    double count;       /* number of objects that the analysis reports, or `rows` if it does not
+                           report a number */
+    double counts[3];   /* only set for a group: quartiles of the counts of its images */
 } object_stats;
 
-/* The images of one folder. Groups are compared with each other, and images with their group. */
+/* The images of one folder. The page compares the groups with each other; find_mark compares each
+ * image with the rest of its group. */
 typedef struct group {
     size_t first;       /* index of the group's first image */
     size_t images;      /* number of images */
@@ -47,14 +50,15 @@ typedef struct wu_summary {
     char length[16];   /* the unit of diameters */
     object_stats *item_stats; /* [file->n_items] statistics of each image */
     object_stats all; /* statistics of all images together; count and at_border are not set */
-    size_t n_groups;  /* 1: there are no groups to compare, or each image has its own */
+    size_t n_groups;  /* 1 if there are no groups to compare: see find_groups */
     group *groups;    /* [file->n_items], of which n_groups are used */
     object_stats *group_stats; /* [file->n_items] statistics of each group; n_groups are used */
     size_t *group_index;       /* [file->n_items] index of each image's group */
     size_t shared; /* length of the folder name with which the sources of all images begin */
-    bool grouped;  /* some images lie in a folder below the shared one: the table has a column
-                      with these folders */
-    double excess; /* the median ratio of the areas to those at half of the contrast; 0: unknown */
+    bool grouped;  /* whether some images lie in a folder below the shared one; if so, the table has
+                      a column with these folders */
+    double excess; /* the median, over the images, of the ratio of the objects' areas to their areas
+                      at half of the contrast; 0 if it is unknown */
 } summary;
 
 /* --- words ----------------------------------------------------------------------------------- */
@@ -88,7 +92,8 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     wu_declaration_title(d, c->element, 0, title);
     if (unit != NULL && (strcmp(unit, "voxel") == 0 || strcmp(unit, "pixel") == 0))
         unit = wu_report_has_stacks(r) ? "voxel" : "pixel";
-    /* As a title, mean alone would be unclear: it is replaced by "mean grey value". */
+    /* The title "mean" alone would be unclear: it is replaced by "mean grey value", which makes the
+     * unit needless. "mean grey" is replaced, too. */
     if (unit != NULL && strcmp(unit, "grey values") == 0 &&
         strncmp(title, grey, strlen(title)) == 0 && strcspn(grey, " ") == strlen(title)) {
         snprintf(title, WU_TITLE_MAX, "%s", grey);
@@ -98,9 +103,9 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     if (unit != NULL && strcmp(title, "voxels") == 0)
         return NULL;
     /* "_um3" at the end of a title is removed, since the unit has the same meaning. */
-    const size_t whole = strlen(title);
-    if (unit != NULL && whole > 4 && strcmp(title + whole - 4, "_um3") == 0)
-        title[whole - 4] = '\0';
+    const size_t length = strlen(title), um3 = strlen("_um3");
+    if (unit != NULL && length > um3 && strcmp(title + length - um3, "_um3") == 0)
+        title[length - um3] = '\0';
     /* "_voxels" at the end of a title is removed, too. */
     const size_t n = strlen(title), end = strlen("_voxels");
     if (unit != NULL && n > end && strcmp(title + n - end, "_voxels") == 0)
@@ -117,7 +122,7 @@ void wu_report_unit_text(const char *unit, char *out, size_t size)
     size_t i = 0;
     while (strncmp(unit, words[i][0], strlen(words[i][0])) != 0)
         i++;
-    const char *const power = unit + strlen(words[i][0]);
+    const char *const power = unit + strlen(words[i][0]); /* "", "^2" or "^3" in known units */
     const bool known = words[i][0][0] != '\0' && (power[0] == '\0' || power[0] == '^');
     snprintf(out, size, "%s%s", known ? words[i][1] : unit,
              known && power[0] == '^' ? power[1] == '2' ? "\xc2\xb2" : "\xc2\xb3" : "");
@@ -139,7 +144,8 @@ void wu_report_put_title(const wu_report *r, const wu_table *table, size_t colum
     }
 }
 
-/* The length of the folder, with its '/', with which the sources of all items begin; 0: none. */
+/* Returns the length of the folder name, with its '/', with which the sources of all items begin,
+ * or 0 if they have no folder in common. */
 static size_t shared_folder(const wu_result_file *file)
 {
     size_t shared = 0;
@@ -164,18 +170,18 @@ static void group_of(const summary *s, size_t item, char *out, size_t size)
     snprintf(out, size, "%.*s", below[n] == '/' ? (int)n : 0, below);
 }
 
-/* Sorts the images into groups by their folders. If each image has its own folder, or if there are
- * more than MOST folders, all images are in one group. */
+/* Sorts the images into groups by their folders. If each image has a folder of its own, or if there
+ * are more than MOST_GROUPS folders, all images are in one group. */
 static tc_status find_groups(summary *s, tc_err *err)
 {
-    enum { MOST = 100 }; /* the most groups */
+    enum { MOST_GROUPS = 100 };
     const size_t n = s->r->file->n_items;
     s->groups = calloc(n + 1, sizeof *s->groups);
     s->group_stats = calloc(n + 1, sizeof *s->group_stats);
     s->group_index = calloc(n + 1, sizeof *s->group_index);
     if (s->groups == NULL || s->group_stats == NULL || s->group_index == NULL)
         return tc_no_memory(err, "images");
-    for (size_t i = 0; i < n && s->n_groups <= MOST; i++) {
+    for (size_t i = 0; i < n && s->n_groups <= MOST_GROUPS; i++) {
         char name[256], other[256];
         size_t k = 0;
         group_of(s, i, name, sizeof name);
@@ -190,7 +196,7 @@ static tc_status find_groups(summary *s, tc_err *err)
         s->group_index[i] = k;
         s->groups[k].images++;
     }
-    if (s->n_groups == n || s->n_groups > MOST) {
+    if (s->n_groups == n || s->n_groups > MOST_GROUPS) {
         memset(s->group_index, 0, n * sizeof *s->group_index);
         s->groups[0].images = n;
         s->n_groups = 1;
@@ -222,15 +228,16 @@ static int compare_measures(const void *a, const void *b)
     return compare_values(&((const measure *)a)->value, &((const measure *)b)->value);
 }
 
-/* The diameter of the circle (power 2) or ball (power 3) of this size; power 0: the size itself. */
+/* Returns the diameter of the circle (power 2) or ball (power 3) of this size, or the size itself
+ * if power is 0. */
 static double diameter_of(double size, unsigned power)
 {
     static const double pi = 3.14159265358979323846;
     return power == 0 ? size : power == 2 ? 2 * sqrt(size / pi) : cbrt(6 * size / pi);
 }
 
-/* The q-quantile of the diameters of n sorted sizes, interpolated linearly between the two nearest.
- * stride: bytes from one size to the next. */
+/* The q-quantile of the diameters (diameter_of) of n sorted sizes, interpolated linearly between
+ * the two nearest diameters. stride: bytes from one size to the next. */
 static double quantile(const double *sorted, size_t n, size_t stride, double q, unsigned power)
 {
     const double at = q * (double)(n - 1);
@@ -262,8 +269,9 @@ static long size_column(const wu_table *table)
     return at;
 }
 
-/* Counts the objects of each image and those at its border, and collects their sizes. measures:
- * room for all rows. */
+/* Counts the objects of each image and the objects at its border, and collects the sizes that are
+ * finite: sets measures[0] to measures[*n - 1]. measures: room for all rows; *n must be 0 before.
+ */
 static tc_status read_rows(const summary *s, measure *measures, size_t *n, tc_err *err)
 {
     TC_AUTO(wu_cursor_close) wu_cursor cursor;
@@ -335,7 +343,8 @@ static tc_status find_sizes(summary *s, tc_err *err)
     return find_quartiles_by_key(s, measures, n, item_of_measure, s->item_stats, err);
 }
 
-/* Sets the count of each image: from the analysis' own column, or else the number of rows. */
+/* Sets the count of each image to the value in the analysis' column of counts or, if there is no
+ * such column, to the number of the image's objects. */
 static tc_status find_counts(const summary *s, tc_err *err)
 {
     long column = wu_report_find_column(s->per_image, "count");
@@ -379,7 +388,7 @@ static tc_status find_group_medians(const summary *s, const wu_count_doubt *foun
         return tc_no_memory(err, "images");
     for (size_t g = 0; g < s->n_groups; g++) {
         group *const current = &s->groups[g];
-        size_t c = 0, k = 0, m = 0;
+        size_t c = 0, k = 0, m = 0; /* how many counts, sizes and right_counts there are */
         for (size_t i = 0; i < n; i++) {
             if (s->group_index[i] != g)
                 continue;
@@ -403,8 +412,9 @@ static tc_status find_group_medians(const summary *s, const wu_count_doubt *foun
     return TC_OK;
 }
 
-/* If sizes are areas or volumes, sets s->power and s->length, so that diameters are shown. Does
- * nothing if sizes are counts of voxels, whose sides may differ in length. */
+/* If sizes are areas or volumes, sets s->power and s->length (the unit without its exponent), so
+ * that diameters are shown. Does nothing if sizes are counts of voxels: the sides of a voxel may
+ * differ, so that a diameter in voxels has no meaning. */
 static void find_length(summary *s)
 {
     char title[WU_TITLE_MAX], length[16];
@@ -470,8 +480,8 @@ static bool has_few_greys(const an_analysis *analysis, const void *params, const
 }
 
 /* Sets `text` to the note that pack prints about an image's grey values, or "". known: the survey
- * of the grey values; NULL: the pixels are read, row by row, until there are too many different
- * grey values for a note. */
+ * (least, greatest and number of different grey values) of the image. If it is NULL, reads the
+ * pixels row by row until there are too many different grey values for a note. */
 static tc_status read_greys(const wu_report *r, size_t index, const an_survey *known, char *text,
                             size_t size, tc_err *err)
 {
@@ -495,7 +505,7 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
             ? an_parse_params(analysis, json_object_get(wu_npz_json(r->file->npz), "parameters"),
                               "parameters", &params, err)
             : TC_OK;
-    bool few = status == TC_OK;
+    bool few = status == TC_OK; /* the grey values so far are few, or all the same */
     if (known != NULL && few)
         few = known->lo < known->hi && has_few_greys(analysis, params, item, known, text, size);
     for (uint32_t z = 0; known == NULL && z < item->nz && few && status == TC_OK; z++) {
@@ -513,7 +523,7 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
         text[0] = '\0';
     free(slice);
     an_params_free(analysis, &params);
-    return status == TC_BAD_INPUT ? TC_OK : status;
+    return status == TC_BAD_INPUT ? TC_OK : status; /* a picture that cannot be read has no note */
 }
 
 static const char *const mark_words[] = { "ok", "look", "wrong?" }; /* indexed by wu_mark.level */
@@ -538,8 +548,8 @@ static bool has_doubt(const summary *s)
     return s->r->suggestion != NULL && s->r->suggestion->doubt[0] != '\0';
 }
 
-/* Whether the frame around the field was counted as a cell: the polarity of cells is the frame's.
- */
+/* Whether the frame around the field of view was counted as a cell. This is so if the parameter
+ * "polarity" (whether cells are dark or bright) is the frame's. */
 static bool is_frame_counted(const summary *s, const wu_count_doubt *found_doubt)
 {
     const json_t *const parameters = json_object_get(wu_npz_json(s->r->file->npz), "parameters");
@@ -548,7 +558,8 @@ static bool is_frame_counted(const summary *s, const wu_count_doubt *found_doubt
            strcmp(polarity, found_doubt->frame) == 0;
 }
 
-/* Whether the parameter "smooth" is 2 or more, or does not exist. */
+/* Whether the picture is smoothed enough, so that a larger "smooth" is not worth a suggestion: the
+ * parameter is 2 or more, or does not exist. */
 static bool is_smooth(const summary *s)
 {
     const json_t *const smooth =
@@ -565,14 +576,17 @@ static const char *lower_threshold(const summary *s)
                : "try another --param threshold";
 }
 
-/* Sets the mark of an image. Its reason is the first one below that applies. stopped: the analysis
- * ended by its limit of iterations, before it converged. doubt: the text from find_doubt. */
+/* Sets the mark of an image. Its reason is the first one below that applies; the most serious come
+ * first. The reason that many objects are cut by the border is appended to another one. stopped:
+ * whether the analysis reached its limit of iterations before it converged. doubt: the text from
+ * find_doubt. */
 static void find_mark(const summary *s, size_t item, bool stopped,
                       const wu_count_doubt *found_doubt, const char *doubt, wu_mark *mark)
 {
     enum {
-        ENOUGH = 8, /* the fewest uncut objects that allow statistics of sizes */
-        MANY = 20   /* from MANY objects on, noise is named as the reason, not the result's note */
+        ENOUGH = 8, /* the fewest objects that allow statistics of sizes */
+        MANY = 20 /* with MANY objects or more, noise is named as the reason even if the result has
+                     a note */
     };
     char *const why = mark->why;
     const size_t size = sizeof mark->why;
@@ -627,15 +641,16 @@ static void find_mark(const summary *s, size_t item, bool stopped,
         snprintf(why, size, "%s", doubt);
     else if (f->rows > 0 && f->measured == 0 && s->all.measured > 0)
         snprintf(why, size,
-                 "how large a pixel is is not known here, as it is of others: no size of this one "
-                 "is in a median (--spacing)");
+                 "the size of a pixel is not known for this image, but for others: its objects are "
+                 "not in the medians; give --spacing");
     else if (has_doubt(s) && s->r->file->n_items == 1)
         snprintf(why, size, "%s", s->r->suggestion->doubt);
     else if (s->r->suggestion != NULL && s->r->suggestion->each_doubt != NULL)
         snprintf(why, size, "%s", s->r->suggestion->each_doubt);
     else if (found_doubt->cubes)
         snprintf(why, size,
-                 "voxels were taken for cubes, as their size is not known: --spacing Z,Y,X");
+                 "the size of voxels is not known, so they were taken for cubes: give --spacing "
+                 "Z,Y,X");
     else if (f->count > 3 * others->usual_count || f->count < others->usual_count / 3)
         snprintf(why, size, "%.0f, where the median of %s is %.0f: compare the pictures", f->count,
                  which, round(others->usual_count));
@@ -659,14 +674,14 @@ static void find_mark(const summary *s, size_t item, bool stopped,
                  found_doubt->missed, (size_t)f->rows, wu_report_object_word(s->table),
                  lower_threshold(s));
     mark->level = is_wrong(s, item, found_doubt) ? 2 : why[0] != '\0';
-    if (mark->level == 2 || f->rows < 8 || f->at_border * 2 <= f->rows)
+    if (mark->level == 2 || f->rows < ENOUGH || f->at_border * 2 <= f->rows)
         return;
     const size_t n = strlen(why);
     snprintf(why + n, size - n, "%smore than half of the %s are cut by the border: %s%s",
              n > 0 ? "; also: " : "", wu_report_object_word(s->table),
              n > 0 ? "" : "the count holds; ",
              f->rows - f->at_border >= ENOUGH ? "for sizes alone try --param exclude_border=true"
-                                              : "their sizes are not those of whole ones");
+                                              : "their sizes are those of the visible parts");
     mark->level = 1;
 }
 
@@ -678,15 +693,16 @@ static double round_to(double value, int digits)
     assert(digits >= 0);
     if (value == 0 || !isfinite(value))
         return value;
-    const double ten = pow(10, digits - 1 - floor(log10(fabs(value)))),
-                 rounded = round(value * ten) / ten;
+    /* scale: the power of 10 that makes `digits` digits of the value integral */
+    const double scale = pow(10, digits - 1 - floor(log10(fabs(value)))),
+                 rounded = round(value * scale) / scale;
     return isfinite(rounded) ? rounded : value;
 }
 
 void wu_report_put_number(wu_page *page, double value)
 {
     if (isnan(value))
-        wu_page_printf(page, "&#8211;");
+        wu_page_printf(page, "&#8211;"); /* an en dash */
     else if ((fabs(value) >= 1000 || value == floor(value)) && fabs(value) < 1e15)
         wu_page_printf(page, "%.0f", round(value));
     else
@@ -781,8 +797,8 @@ static void put_size(wu_page *page, double value)
         wu_page_printf(page, "%.3g", round_to(value, 3));
 }
 
-/* Writes a cell with the median, and the other quartiles in small type; or with a dash if the
- * quartiles are not known. */
+/* Writes a cell with the median and, in small type, the other quartiles. If the quartiles are not
+ * known, writes a dash. */
 static void put_quartiles(wu_page *page, const double quartile[3], bool known)
 {
     if (!known) {
@@ -860,7 +876,8 @@ static tc_status find_doubt(const summary *s, size_t item, const wu_count_doubt 
     return TC_OK;
 }
 
-/* Sets s->excess to the median of the images of which it is known. */
+/* Sets s->excess to the median of `excess` over the images in which it is known. Images that get
+ * the mark "wrong?" are left out. */
 static tc_status find_excess(summary *s, const wu_count_doubt *found_doubt, tc_err *err)
 {
     const size_t n = s->r->file->n_items;
@@ -876,8 +893,7 @@ static tc_status find_excess(summary *s, const wu_count_doubt *found_doubt, tc_e
     return TC_OK;
 }
 
-/* Whether areas exceed those at half of the contrast by least_excess; if so, sets `text` to a note
- * about it. */
+/* If s->excess is least_excess or more, sets `text` to a note about it and returns true. */
 static bool describe_excess(const summary *s, char *text, size_t size)
 {
     if (s->excess < least_excess)
@@ -904,6 +920,7 @@ static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err
     tc_status status = wu_report_find_doubts(s->r, found_doubt, err);
     if (status == TC_OK && converged >= 0)
         status = wu_cursor_open(s->r->file, s->per_image, &cursor, err);
+    /* Until find_mark is called, level 1 says that the analysis of this image did not converge. */
     while (converged >= 0 && wu_cursor_next(&cursor, &status, err))
         marks[cursor.item].level = wu_cursor_number(&cursor, (size_t)converged) == 0;
     return_if_error(status);
@@ -1008,7 +1025,7 @@ static void put_groups(const summary *s)
         wu_page_text(page, name[0] != '\0' ? name : "(none)");
         wu_page_printf(page, "</td><td class=n>%zu</td><td class=n>%.0f</td>", s->groups[g].images,
                        s->group_stats[g].count);
-        const wu_mark mark = worst_mark(s, g, false);
+        const wu_mark mark = worst_mark(s, g, false /* this group */);
         wu_report_put_mark(page, &mark);
         put_quartiles(page, s->group_stats[g].counts, true);
         put_found(s, &s->group_stats[g]);
@@ -1017,7 +1034,7 @@ static void put_groups(const summary *s)
     wu_page_printf(page, "</tbody></table></div>\n");
 }
 
-/* Writes the row of a variant; before the first one, the head of the table. */
+/* Writes the row of a variant. first: whether to write the head of the table before it. */
 static void put_variant(const summary *s, const char *name, bool first)
 {
     wu_page *const page = s->r->page;
@@ -1036,7 +1053,7 @@ static void put_variant(const summary *s, const char *name, bool first)
     wu_page_printf(page, "<tr><td>");
     wu_page_text(page, name);
     wu_page_printf(page, "</td><td class=n>%.0f</td>", all.count);
-    const wu_mark mark = worst_mark(s, 0, true);
+    const wu_mark mark = worst_mark(s, 0, true /* all images */);
     wu_report_put_mark(page, &mark);
     put_found(s, &all);
     wu_page_printf(page, "</tr>\n");
@@ -1054,8 +1071,8 @@ void wu_report_put_variant_sums(wu_report *reports, const wu_variant *variants, 
         wu_page_printf(reports[0].page, "</tbody></table></div>\n");
 }
 
-/* Chooses the columns of s->per_image for the summary: not the count, which has a column, and none
- * that is the same for all images. columns: [MOST_MEASURED]. */
+/* Chooses the columns of s->per_image for the summary, at most MOST_MEASURED. Leaves out the count,
+ * which the summary has in any case, and columns that are the same for all images. */
 static tc_status choose_columns(const summary *s, size_t *columns, size_t *n, tc_err *err)
 {
     char title[WU_TITLE_MAX];
@@ -1100,7 +1117,8 @@ tc_status wu_report_put_summary(wu_report *r, tc_err *err)
 
 /* --- as CSV files ---------------------------------------------------------------------------- */
 
-/* Writes the lines of items.csv. own: the table whose columns come before the mark, or NULL. */
+/* Writes the lines of items.csv. own: the result's own table of items, whose columns come before
+ * the mark; NULL if the result has none. */
 static tc_status write_item_rows(const summary *s, const wu_table *own, wu_csv *out, tc_err *err)
 {
     TC_AUTO(wu_cursor_close) wu_cursor cursor = { 0 };
@@ -1144,8 +1162,8 @@ static tc_status write_items(const summary *s, const char *folder, tc_err *err)
     return wu_csv_close(&out, status, err);
 }
 
-/* Writes the title of a column of groups.csv to `out`, or, if columns is not NULL, its line of
- * columns.csv. */
+/* Writes the title of a column of groups.csv to `out`. If `columns` is not NULL, writes the line
+ * that describes the column in columns.csv instead. */
 static tc_status put_title(wu_csv *out, wu_csv *columns, const char *title, const char *unit,
                            tc_err *err)
 {
@@ -1155,7 +1173,8 @@ static tc_status put_title(wu_csv *out, wu_csv *columns, const char *title, cons
     return TC_OK;
 }
 
-/* Writes the titles of groups.csv to `out`, or their lines of columns.csv to `columns`. */
+/* Writes the titles of all columns of groups.csv to `out`, or the lines that describe them in
+ * columns.csv to `columns` (as put_title does). */
 static tc_status put_group_titles(const summary *s, wu_csv *out, wu_csv *columns, tc_err *err)
 {
     static const char *const words[] = { "q1", "median", "q3" };
@@ -1163,9 +1182,11 @@ static tc_status put_group_titles(const summary *s, wu_csv *out, wu_csv *columns
     const char *const counts[] = { "group", wu_report_has_stacks(s->r) ? "stacks" : "images",
                                    "marked_wrong", wu_report_object_word(s->table), "at_border" };
     char size[WU_TITLE_MAX], title[WU_TITLE_MAX + 16];
-    for (size_t i = 0; i < (s->border >= 0 ? 5 : 4); i++)
+    const size_t n_counts = s->border >= 0 ? 5 : 4; /* without a column "border", not at_border */
+    for (size_t i = 0; i < n_counts; i++)
         return_if_error(put_title(out, columns, counts[i], NULL, err));
     for (size_t q = 0; q < 3; q++) {
+        /* %.5s: "stack" or "image", without the s */
         snprintf(title, sizeof title, "%s_%s_per_%.5s", words[q], counts[3], counts[1]);
         return_if_error(put_title(out, columns, title, NULL, err));
     }

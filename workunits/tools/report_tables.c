@@ -14,7 +14,7 @@ enum {
                             table, evenly spaced rows are written */
     LEAST_ROWS = 2,      /* tables with fewer rows have no figures: there is nothing to compare */
     RANKS = 3,           /* number of values of rank_of */
-    ROW_RANKS = 4        /* number of values of row_rank_of */
+    ROW_RANKS = 4        /* number of values of table_rank_of */
 };
 
 /* The result's declaration of the array that the column belongs to. */
@@ -27,6 +27,7 @@ static const wu_declaration *declared_of(const wu_table *table, size_t column)
 static bool is_coordinate(const wu_declaration *d, size_t element)
 {
     static const char *const words[] = { "z", "y", "x", "z0", "y0", "x0", "z1", "y1", "x1" };
+    /* axes[0].words: the names of the elements of a row, if the declaration gives names */
     if (d->n_axes != 1 || d->axes[0].words == NULL || element >= d->axes[0].n)
         return false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -47,10 +48,10 @@ static bool has_um(const wu_table *table, const wu_column *column)
 
 /* --- columns --------------------------------------------------------------------------------- */
 
-/* Adds the values of all rows to the spreads (least value, greatest value, number of values) of the
- * first n columns. */
-static tc_status find_spreads(const wu_report *r, const wu_table *table, size_t n,
-                              wu_histogram *spreads, tc_err *err)
+/* Adds the values of all rows to spreads[0] to spreads[n - 1], one for each of the first n columns.
+ * Of a wu_histogram, only the least value, the greatest value and the number of values are used. */
+static tc_status add_to_spreads(const wu_report *r, const wu_table *table, size_t n,
+                                wu_histogram *spreads, tc_err *err)
 {
     TC_AUTO(wu_cursor_close) wu_cursor cursor;
     tc_status status = wu_cursor_open(r->file, table, &cursor, err);
@@ -60,9 +61,10 @@ static tc_status find_spreads(const wu_report *r, const wu_table *table, size_t 
     return status;
 }
 
-/* Whether a column can be left out, because one of these applies: the column has no numbers; it has
- * the same number in all rows, and there are several; it has 0 in the only row; it has no meaning
- * with these pictures or parameters. rows: number of rows. s: the spread of the column. */
+/* Whether a column can be left out, because one of these applies: the column has no numbers; the
+ * table has several rows, and the column has the same number in all of them; the table has one row,
+ * with the number 0; the column has no meaning with these pictures or parameters. rows: number of
+ * rows. s: least value, greatest value and number of values of the column. */
 static bool is_uninformative(const wu_report *r, const wu_table *table, uint64_t rows,
                              size_t column, const wu_histogram *s)
 {
@@ -123,7 +125,7 @@ tc_status wu_report_list_columns(const wu_report *r, const wu_table *table, size
     *out = all;
     return_if_error(spreads == NULL || all == NULL
                         ? tc_no_memory(err, r->page->path)
-                        : find_spreads(r, table, table->n_columns, spreads, err));
+                        : add_to_spreads(r, table, table->n_columns, spreads, err));
     for (int rank = 0; rank < RANKS; rank++)
         for (size_t c = 0; c < table->n_columns; c++)
             if (rank_of(table, c) == rank && wu_column_dtype(table, c) != WU_STR &&
@@ -133,16 +135,16 @@ tc_status wu_report_list_columns(const wu_report *r, const wu_table *table, size
     return TC_OK;
 }
 
-/* The rank of a column in a table on the page: 0 for texts and keys, which name the row, else 1
- * more than rank_of. */
-static int row_rank_of(const wu_table *table, size_t column)
+/* The rank by which the columns of a table on the page are sorted: 0 for texts and keys, which name
+ * the row, and rank_of + 1 for the others. */
+static int table_rank_of(const wu_table *table, size_t column)
 {
     return wu_column_dtype(table, column) == WU_STR || declared_of(table, column)->role == WU_KEY
                ? 0
                : 1 + rank_of(table, column);
 }
 
-/* Chooses the columns of table t for the page. For one result they are sorted by row_rank_of; for
+/* Chooses the columns of table t for the page. For one result they are sorted by table_rank_of; for
  * variants they stay in the table's order, and the first column is always chosen. Sets *out to the
  * indices of the *n columns, to be freed by free(), also after a failure. */
 static tc_status choose_columns(const wu_report *reports, size_t n_variants, size_t t, size_t **out,
@@ -165,11 +167,11 @@ static tc_status choose_columns(const wu_report *reports, size_t n_variants, siz
         return tc_no_memory(err, reports[0].page->path);
     for (size_t k = 0; k < n_variants; k++)
         return_if_error(
-            find_spreads(&reports[k], &reports[k].tables->tables[t], n_columns, spreads, err));
+            add_to_spreads(&reports[k], &reports[k].tables->tables[t], n_columns, spreads, err));
     for (int rank = 0; rank < (variants ? 1 : ROW_RANKS); rank++)
         for (size_t c = 0; c < n_columns && *n < MAX_COLUMNS; c++)
             if ((variants && c == 0) ||
-                ((variants || row_rank_of(table, c) == rank) &&
+                ((variants || table_rank_of(table, c) == rank) &&
                  !is_uninformative(&reports[0], table, rows, c, &spreads[c])))
                 chosen[(*n)++] = c;
     return TC_OK;
@@ -177,15 +179,16 @@ static tc_status choose_columns(const wu_report *reports, size_t n_variants, siz
 
 /* --- values for the figures, which page.js draws --------------------------------------------- */
 
-/* Writes a column's values as a hidden element. values: n values, at intervals of `stride`. */
+/* Writes a column's values as a hidden element, whose attribute data-of is the index of the table.
+ * values: n values, which are `stride` elements apart in memory. */
 static void put_values(wu_report *r, const wu_table *table, size_t column, const double *values,
                        size_t n, size_t stride)
 {
     char title[WU_TITLE_MAX], unit[64] = "";
-    const char *const declared = wu_report_unit(r, table, column, title);
+    const char *const declared_unit = wu_report_unit(r, table, column, title); /* sets title, too */
     wu_page *const page = r->page;
-    if (declared != NULL)
-        wu_report_unit_text(declared, unit, sizeof unit);
+    if (declared_unit != NULL)
+        wu_report_unit_text(declared_unit, unit, sizeof unit);
     wu_page_printf(page, "<div hidden class=values data-of=%zu data-rank=%d data-unit=\"",
                    (size_t)(table - r->tables->tables), rank_of(table, column));
     wu_page_text(page, unit);
@@ -215,8 +218,9 @@ static tc_status read_values(const wu_report *r, const wu_table *table, const si
     return status;
 }
 
-/* Writes hidden elements with the index of each row's item, and with the values of the n columns.
- */
+/* Writes hidden elements: one of the class "of" with the index of each row's item, and one for each
+ * of the n columns with its values. Their attribute data-of is the index of the table. If the table
+ * has more than MAX_VALUES values, writes only every step-th row. */
 static tc_status put_all_values(wu_report *r, const wu_table *table, const size_t *columns,
                                 size_t n, tc_err *err)
 {
@@ -255,13 +259,14 @@ tc_status wu_report_put_values(wu_report *r, const wu_table *table, tc_err *err)
 /* --- rows ------------------------------------------------------------------------------------ */
 
 /* Whether the tables have a column with the path of each image's file. If there is a single image,
- * they have not: the page's section about this image states its path. */
+ * the column is left out, because the page's section about this image states the path. */
 static bool has_sources(const wu_report *r)
 {
     return r->file->item_sources != NULL && r->file->n_items > 1;
 }
 
-/* Writes the titles. columns: [n] indices of the columns that are shown. */
+/* Writes the row of titles. variants: whether the rows are those of several results, so that there
+ * are two more columns, the variant and the mark. columns: [n] indices of the columns shown. */
 static void put_head(wu_report *r, const wu_table *table, bool variants, const size_t *columns,
                      size_t n)
 {
@@ -317,22 +322,22 @@ static void put_row_start(wu_page *page, wu_cursor *cursor)
     wu_page_printf(page, "\">");
 }
 
-/* Writes a row. variant: the name of the variant, for the first cell; NULL if the table has no such
- * cell. The name of an image that the page shows (only the first r->n_items are shown) becomes a
- * link to its section. */
+/* Writes a row. variant: the name of the variant, for the first cell, or NULL if the table has no
+ * cells for it. The name of an image becomes a link to the image's section, if there is one: the
+ * page has sections for the first r->n_items images only. */
 static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const size_t *columns,
                     size_t n)
 {
-    const bool pictured = cursor->item < r->n_items;
+    const bool has_section = cursor->item < r->n_items;
     put_row_start(r->page, cursor);
     if (variant != NULL) {
         wu_page_printf(r->page, "<td>");
         wu_page_text(r->page, variant);
         wu_page_printf(r->page, "</td>");
     }
-    wu_page_printf(r->page, pictured ? "<td><a href=\"#i%zu\">" : "<td>", cursor->item);
+    wu_page_printf(r->page, has_section ? "<td><a href=\"#i%zu\">" : "<td>", cursor->item);
     wu_page_text(r->page, r->file->item_names[cursor->item]);
-    wu_page_printf(r->page, pictured ? "</a></td>" : "</td>");
+    wu_page_printf(r->page, has_section ? "</a></td>" : "</td>");
     if (has_sources(r)) {
         wu_page_printf(r->page, "<td>");
         wu_page_text(r->page, r->file->item_sources[cursor->item]);
@@ -401,7 +406,7 @@ tc_status wu_report_put_variants(wu_report *reports, const wu_variant *variants,
                    "<section class=table>\n<h2>Images</h2>\n<div class=scroll><table class=images "
                    "data-t=%zu>\n",
                    t);
-    put_head(&reports[0], table, true, columns, n);
+    put_head(&reports[0], table, true /* variants */, columns, n);
     wu_page_printf(page, "<tbody>\n");
     for (size_t k = 0; status == TC_OK && k < n_variants; k++)
         status =

@@ -22,7 +22,7 @@
 
 int wu_natural_compare(const char *a, const char *b)
 {
-    const char *p = a, *q = b;
+    const char *p = a, *q = b; /* p - a need not be q - b, since leading zeros are skipped */
     while (*p != '\0' && *q != '\0') {
         if (isdigit((unsigned char)*p) && isdigit((unsigned char)*q)) {
             p += strspn(p, "0");
@@ -114,9 +114,9 @@ static bool clean_name(const char *base, char name[WU_MAX_NAME + 1])
     size_t n = 0;
     for (; n < WU_MAX_NAME && base[n] != '\0'; n++) {
         const unsigned char c = (unsigned char)base[n];
-        const bool good = c < 128 && (isalnum(c) || c == '_' || c == '-' || (c == '.' && n > 0));
+        const bool allowed = c < 128 && (isalnum(c) || c == '_' || c == '-' || (c == '.' && n > 0));
         name[n] = '_';
-        if (good)
+        if (allowed)
             name[n] = base[n];
     }
     if (n == 0)
@@ -125,8 +125,8 @@ static bool clean_name(const char *base, char name[WU_MAX_NAME + 1])
     return strcmp(base, name) == 0;
 }
 
-/* A name in lower case: names that differ in case alone are equal, as the names of files are on
- * Windows and macOS. */
+/* A name in lower case. Names that differ only in case must not both be used, because they would be
+ * one file on Windows and macOS. */
 typedef struct folded_name {
     char text[WU_MAX_NAME + 1];
 } folded_name;
@@ -171,7 +171,7 @@ enum { SOME_NAMES = 3 }; /* how many changed names are printed; the rest are onl
  * that still have no name, and prints notes about them. */
 static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_err *err)
 {
-    size_t changed = 0;
+    size_t changed = 0; /* number of items that got another name than their files */
     for (size_t i = 0; i < all->n; i++) {
         wu_source *const item = &all->items[i];
         char name[WU_MAX_NAME + 1];
@@ -182,12 +182,13 @@ static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_er
             tc_compose_accents(base);
         const bool usable = base != NULL && clean_name(base, name) &&
                             json_object_get(taken, fold_case(name).text) == NULL;
-        const bool named = item->name != NULL, wanted = usable || others;
+        const bool named = item->name != NULL; /* by the call before this one */
+        const bool is_to_be_named = usable || others;
         const bool no_memory = !named && base == NULL;
-        if (!named && !no_memory && wanted)
+        if (!named && !no_memory && is_to_be_named)
             item->name = make_name(name, taken);
         free(base);
-        if (no_memory || (wanted && item->name == NULL))
+        if (no_memory || (is_to_be_named && item->name == NULL))
             return tc_no_memory(err, "an item's name");
         if (!named && others && ++changed <= SOME_NAMES)
             wu_print_note("%s: is called %s in the tables", item->path, item->name);
@@ -199,8 +200,8 @@ static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_er
     return TC_OK;
 }
 
-/* Names all items. File names that can be used unchanged go first, so that "p 2.png" (p_2) does not
- * take the name of "p_2.png", which comes after it. */
+/* Names all items. Items whose file names can be used unchanged are named first. Otherwise
+ * "p 2.png", which becomes p_2, would take the name of "p_2.png", which comes after it. */
 static tc_status name_items(wu_sources *all, tc_err *err)
 {
     json_auto_t *taken = json_object();
@@ -210,7 +211,8 @@ static tc_status name_items(wu_sources *all, tc_err *err)
     return assign_names(all, taken, true /* all others */, err);
 }
 
-/* Reads the file given to --names: line i becomes the raw_name and the base of item i. */
+/* Reads the file given to --names. Line i becomes the raw_name of item i (the name before
+ * characters are replaced) and its base (the name by which its mask is found). */
 static tc_status read_names(wu_sources *all, tc_err *err)
 {
     char line[1024];
@@ -252,7 +254,7 @@ static char *plain_path(const char *path)
             part++;
         const size_t next = part + (path[part] != '\0');
         if (part == 2 && strncmp(path, "..", part) == 0) {
-            /* Removes the last part of `out`, with its '/'. */
+            /* ".." removes the last part of `out`, with its '/'. */
             for (n -= n > 0; n > 0 && out[n - 1] != '/'; n--)
                 ;
         } else if (part > 1 || (part == 1 && path[0] != '.')) {
@@ -296,16 +298,17 @@ static tc_status name_sources(wu_sources *all, tc_err *err)
         has_parent = has_parent || strncmp(all->items[i].path, "..", 2) == 0;
     }
     /* Absolute and relative paths, or paths with "..", can be compared only as absolute ones. */
-    const bool full = has_parent || (n_absolute > 0 && n_absolute < all->n);
+    const bool make_absolute = has_parent || (n_absolute > 0 && n_absolute < all->n);
     for (size_t i = 0; i < all->n; i++) {
         const char *const given = all->items[i].path;
         char *const path = all->items[i].source =
-            full ? wu_recorded_path(given, false /* links are kept */) : plain_path(given);
+            make_absolute ? wu_recorded_path(given, false /* links are kept */) : plain_path(given);
         const char *const first = all->items[0].source, *const slash = path == NULL
                                                                            ? NULL
                                                                            : strrchr(path, '/');
         if (path == NULL)
             return tc_no_memory(err, "the source of an item");
+        /* Shortens `common` by whole folders until all paths so far begin with it. */
         common = i == 0 ? (slash == NULL ? 0 : (size_t)(slash + 1 - path)) : common;
         while (strncmp(first, path, common) != 0)
             for (common--; common > 0 && first[common - 1] != '/'; common--)
@@ -379,7 +382,8 @@ static int is_folder(const char *path)
     return kind == OS_NOTHING ? -1 : kind == OS_FOLDER;
 }
 
-/* The paths of the entries of a folder, except hidden ones, each list in natural order. */
+/* The paths of the entries of a folder. Hidden entries are left out; each list is in natural order
+ * (wu_natural_compare). */
 typedef struct listing {
     wu_page_files pictures, folders, others;
 } listing;
@@ -416,7 +420,8 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
     return l->status != TC_OK;
 }
 
-/* The lines of a file as the keys of an object. Owned by the caller; NULL if there is no memory. */
+/* Returns an object whose keys are the lines of the file. Owned by the caller; NULL if there is no
+ * memory. */
 static json_t *read_lines(FILE *file)
 {
     char line[1024]; /* a line is the name of a file: at most 255 bytes */
@@ -450,8 +455,8 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
     if (names == NULL)
         return tc_no_memory(err, "a list of files");
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
-        const bool ours = json_object_get(names, os_base_name(all->files[i])) != NULL;
-        status = add_file(ours ? &exported : &kept, strdup(all->files[i]), err);
+        const bool is_exported = json_object_get(names, os_base_name(all->files[i])) != NULL;
+        status = add_file(is_exported ? &exported : &kept, strdup(all->files[i]), err);
     }
     json_decref(names);
     if (status == TC_OK && (kept.n_files > 0 || !named)) {
@@ -467,9 +472,9 @@ static tc_status leave_out_exported(const char *folder, bool named, listing *in,
 }
 
 /* If a name of n bytes ends with a word for masks or label pictures, such as "mask", returns the
- * length of this word, else 0. drawn: words for pictures in which labels are drawn, such as
- * "overlay", are found, too. whole: the name must be the word alone; if false, '_', '-', '.' or a
- * blank must precede the word. */
+ * length of this word, else 0. drawn: whether also to find words such as "overlay", for pictures in
+ * which labels are drawn. whole: true if the name must be the word alone; false if '_', '-', '.' or
+ * a blank must precede the word. */
 static size_t mask_word_length(const char *name, size_t n, bool drawn, bool whole)
 {
     static const char *const words[] = { "masks",         "mask",         "labels",   "label",
@@ -496,7 +501,7 @@ static size_t masked_length(const char *base, bool drawn)
     static const char cellpose[] = "_cp";
     const size_t n = strlen(base), m = mask_word_length(base, n, drawn, false /* not whole */),
                  c = sizeof cellpose - 1;
-    if (m == 0 || n == m + 1) /* the character before the word is the first one */
+    if (m == 0 || n == m + 1) /* without a mask word, or nothing but "_" before it */
         return 0;
     const size_t left = n - m - 1;
     return left > c && strncmp(base + left - c, cellpose, c) == 0 ? left - c : left;
@@ -529,7 +534,7 @@ static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *ou
     if (status == TC_OK && masks.n_files > 0) {
         const wu_page_files before = *all;
         wu_print_note("%s: left out: %zu files named like masks or label pictures of others, "
-                      "such as %s; named by themselves, they are taken",
+                      "such as %s; to use them, name them on the command line",
                       folder, masks.n_files, os_base_name(masks.files[0]));
         if (out->masks_in == NULL)
             out->masks_in = strdup(folder);
@@ -546,10 +551,10 @@ static tc_status leave_out_masks(const char *folder, listing *in, wu_sources *ou
  * a name like "images", and a folder "a_masks" next to "a". */
 static tc_status leave_out_mask_folders(listing *in, tc_err *err)
 {
-    static const char *const images[] = { "im", "pic", "photo", "raw" };
+    static const char *const images[] = { "im", "pic", "photo", "raw" }; /* beginnings of names */
     wu_page_files *const all = &in->folders;
     wu_page_files kept = { 0 };
-    bool next_to = in->pictures.n_files > 0;
+    bool next_to = in->pictures.n_files > 0; /* next to pictures, or to a folder of images */
     tc_status status = TC_OK;
     for (size_t i = 0; i < all->n_files; i++)
         for (size_t k = 0; k < sizeof images / sizeof images[0]; k++)
@@ -558,14 +563,15 @@ static tc_status leave_out_mask_folders(listing *in, tc_err *err)
     for (size_t i = 0; i < all->n_files && status == TC_OK; i++) {
         const char *const name = os_base_name(all->files[i]);
         const size_t part = masked_length(name, true /* drawn */);
-        bool mask = next_to && mask_word_length(name, strlen(name), true, true /* whole */) > 0;
+        bool mask =
+            next_to && mask_word_length(name, strlen(name), true /* drawn */, true /* whole */) > 0;
         for (size_t k = 0; k < all->n_files && part > 0; k++)
             mask = mask || (strncmp(os_base_name(all->files[k]), name, part) == 0 &&
                             os_base_name(all->files[k])[part] == '\0');
         if (mask)
             wu_print_note(
-                "%s: left out: its name is that of masks or label pictures of others; named by "
-                "itself, it is taken",
+                "%s: left out: its name is that of masks or label pictures of others; to use it, "
+                "name it on the command line",
                 all->files[i]);
         else
             status = add_file(&kept, strdup(all->files[i]), err);
@@ -618,10 +624,10 @@ static void note_left_out(const char *folder, const listing *in, bool recursive)
 
 /* --- the order of slices --------------------------------------------------------------------- */
 
-/* Finds the number of the slice in a file name: the number after a z that begins a word
- * ("a_z01_c2"), which may have decimals ("z1.5") and, if is_signed, a minus sign; if there is no
- * such z, the last number of the name. The number is name[*at, *at + *n); *n is 0 if there is none.
- * Returns whether it follows a z. */
+/* Finds the number of the slice in a file name. This is the number after a z that begins a word
+ * ("a_z01_c2"); it may have decimals ("z1.5") and, if is_signed, a minus sign. If there is no such
+ * z, it is the last number of the name. The number is name[*at, *at + *n); *n is 0 if the name has
+ * no number. Returns whether the number follows a z. */
 static bool find_number(const char *name, size_t length, bool is_signed, size_t *at, size_t *n)
 {
     static const char digits[] = "0123456789";
@@ -629,16 +635,18 @@ static bool find_number(const char *name, size_t length, bool is_signed, size_t 
     for (size_t i = 0; i < length; i += *n > 0 && *at == i ? *n : 1) {
         if (!isdigit((unsigned char)name[i]))
             continue;
-        const size_t z = i - (is_signed && i > 0 && name[i - 1] == '-');
+        /* begin: where the number begins, with its sign; the z must be just before. */
+        const size_t begin = i - (is_signed && i > 0 && name[i - 1] == '-');
         *at = i;
         *n = strspn(name + i, digits);
-        if (z == 0 || (name[z - 1] != 'z' && name[z - 1] != 'Z') ||
-            (z > 1 && isalnum((unsigned char)name[z - 2])))
+        if (begin == 0 || (name[begin - 1] != 'z' && name[begin - 1] != 'Z') ||
+            (begin > 1 && isalnum((unsigned char)name[begin - 2])))
             continue;
         const size_t end = i + *n,
                      n_decimals = name[end] == '.' ? strspn(name + end + 1, digits) : 0;
-        *at = z;
-        *n = end - z + (n_decimals > 0 && end + n_decimals < length ? n_decimals + 1 : 0);
+        *at = begin;
+        /* Digits after a dot are decimals only if they do not end the name. */
+        *n = end - begin + (n_decimals > 0 && end + n_decimals < length ? n_decimals + 1 : 0);
         return true;
     }
     return false;
@@ -670,15 +678,16 @@ static slice read_slice(char *path, bool is_signed)
     return s;
 }
 
-/* Whether a '-' between a z and its number is a minus sign. It is one if some names have a '-'
- * there and others do not. */
+/* Whether a '-' between a z and its number is a minus sign. It is one if some names have it and
+ * others do not; if all names have it, it is only a separator. */
 static bool are_signed(const wu_page_files *pictures)
 {
     bool signed_too = false, without = false;
     for (size_t i = 0; i < pictures->n_files; i++) {
-        const bool plain = read_slice(pictures->files[i], false).follows_z;
-        without = without || plain;
-        signed_too = signed_too || (!plain && read_slice(pictures->files[i], true).follows_z);
+        const bool is_unsigned = read_slice(pictures->files[i], false /* not signed */).follows_z;
+        without = without || is_unsigned;
+        signed_too = signed_too ||
+                     (!is_unsigned && read_slice(pictures->files[i], true /* signed */).follows_z);
     }
     return signed_too && without;
 }
@@ -695,8 +704,8 @@ static void note_missing(const char *folder, const slice *slices, size_t n)
 {
     enum { FEW = 3 }; /* the most missing numbers that are printed */
     char text[120] = "";
-    double step = 0; /* the least difference of successive numbers */
-    double missing = 0;
+    double step = 0;    /* the least difference of successive numbers */
+    double missing = 0; /* how many numbers are missing */
     for (size_t i = 1; i < n; i++) {
         const double difference = slices[i].value - slices[i - 1].value;
         step = difference > 0 && (step == 0 || difference < step) ? difference : step;
@@ -768,8 +777,8 @@ static const char *kind_word(wu_kind kind)
     return kind == WU_KIND_LABELS ? "label picture" : "mask";
 }
 
-/* Adds to the set `parts`, unless it is NULL, the paths of the other files that hold pages of this
- * picture: these files are not pictures of their own. */
+/* Adds to the set `parts` the paths of the other files that hold pages of this picture, since such
+ * a file is not a picture of its own. Does nothing if `parts` is NULL. */
 static tc_status add_parts(json_t *parts, const wu_picture *picture, tc_err *err)
 {
     char *const *paths;
@@ -781,12 +790,12 @@ static tc_status add_parts(json_t *parts, const wu_picture *picture, tc_err *err
 }
 
 /* Reads the headers of all files, checks that together the files can be one item, and sets
- * pages->info and pages->about. slices: each file must have a single page. exact: JPEG files are
- * refused, as their values are not exact. parts: as for add_parts. */
+ * pages->info and pages->about. slices: whether each file must have a single page. exact: whether
+ * to refuse JPEG files, whose values are not exact. parts: as for add_parts. */
 static tc_status inspect_files(wu_page_files *pages, bool slices, bool exact, json_t *parts,
                                tc_err *err)
 {
-    pages->want.alone = slices; /* an OME-TIFF that is a slice stands for itself */
+    pages->want.alone = slices; /* of an OME-TIFF that is a slice, read no pages in other files */
     for (size_t i = 0; i < pages->n_files; i++) {
         const char *path = pages->files[i];
         wu_picture *picture = NULL;
@@ -794,10 +803,10 @@ static tc_status inspect_files(wu_page_files *pages, bool slices, bool exact, js
         if (status != TC_OK)
             return status;
         const wu_picture_info page = *wu_picture_get_info(picture);
-        const unsigned before = i == 0 ? 0 : pages->about.remarks;
+        const unsigned earlier_remarks = i == 0 ? 0 : pages->about.remarks;
         if (i == 0)
             pages->about = *wu_picture_get_about(picture);
-        pages->about.remarks = before | wu_picture_get_about(picture)->remarks;
+        pages->about.remarks = earlier_remarks | wu_picture_get_about(picture)->remarks;
         status = add_parts(parts, picture, err);
         const bool lossy = strcmp(wu_picture_format(picture), "JPEG") == 0;
         wu_picture_close(&picture);
@@ -810,15 +819,15 @@ static tc_status inspect_files(wu_page_files *pages, bool slices, bool exact, js
                            kind_word(pages->want.kind));
         if (slices && page.nz != 1)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: has %u pages; each slice of a stack must be a file of one", path,
-                           page.nz);
+                           "%s: has %u pages; each slice of a stack must be a file of one page",
+                           path, page.nz);
         if (i == 0) {
             *all = page;
             continue;
         }
         if (page.nx != all->nx || page.ny != all->ny || page.bits != all->bits)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: is %u x %u of %u bits, but %s is %u x %u of %u; "
+                           "%s: is %u x %u of %u bits, but %s is %u x %u of %u bits; "
                            "the slices of a stack must agree",
                            path, page.nx, page.ny, page.bits, pages->files[0], all->nx, all->ny,
                            all->bits);
@@ -851,7 +860,7 @@ static tc_status inspect_item(const wu_sources *all, wu_source *item, bool slice
                               tc_err *err)
 {
     const wu_picture_info *const info = &item->pages.info;
-    tc_status status = inspect_files(&item->pages, slices, false, parts, err);
+    tc_status status = inspect_files(&item->pages, slices, false /* JPEG, too */, parts, err);
     const uint64_t pixels = (uint64_t)info->nx * info->ny * info->nz;
     if (status == TC_OK && all->max_pixels > 0 && pixels > all->max_pixels)
         status =
@@ -867,19 +876,19 @@ typedef struct finder {
     json_t *parts; /* set of the paths of files whose pages belong to the picture of another file */
     size_t n_parts;      /* how many of the files in `parts` were left out */
     json_t *found_paths; /* set of the full paths of pictures, and of folders that became stacks */
-    size_t n_repeated;   /* how often a path in `found_paths` was given once more */
+    size_t n_repeated;   /* how often a path that is in `found_paths` already was given again */
 } finder;
 
 /* Adds the path of a picture or stack to f->found_paths. Sets *repeated to whether the picture is
- * an item already, by this or another path. With --names, which has a line for each item that is
- * given, *repeated is always false. */
+ * an item already, by this or another path. With --names, *repeated is always false: the file of
+ * names has a line for each picture given, also for repeated ones. */
 static tc_status check_repeated(finder *f, const char *path, bool *repeated, tc_err *err)
 {
     TC_AUTOFREE char *const full = os_absolute_path(path);
     const char *const key = full == NULL ? path : full;
     *repeated = f->out->names == NULL && json_object_get(f->found_paths, key) != NULL;
     if (*repeated && f->n_repeated++ == 0)
-        wu_print_note("%s: is given more than once, and taken once", path);
+        wu_print_note("%s: is given more than once, and used once", path);
     return json_object_set_new_nocheck(f->found_paths, key, json_true()) == 0
                ? TC_OK
                : tc_no_memory(err, "a list of files");
@@ -928,8 +937,8 @@ static char *name_time(const char *name, unsigned long time, unsigned long n_tim
     return out;
 }
 
-/* Restricts the item to one time of its file. time: counted from 1. key: the base of the file
- * (make_key). */
+/* Restricts the item to one time of its file. time: its number, from 1 on. key: the base of the
+ * file (make_key), to which the time is appended. */
 static tc_status select_time(wu_source *item, const char *key, unsigned long time, tc_err *err)
 {
     char *const name = base_name(item->path, A_FILE);
@@ -970,8 +979,9 @@ static tc_status split_times(finder *f, tc_err *err)
     return status;
 }
 
-/* Adds the items of a picture file. key: its base; owned by this function. from_folder: the file
- * was found in a folder that was given. */
+/* Adds the items of a picture file: one or, if the file holds several times, one for each time.
+ * key: the base of the file; owned by this function. from_folder: whether the command line names a
+ * folder that contains the file, and not the file itself. */
 static tc_status add_picture(finder *f, const char *path, char *key, bool from_folder, tc_err *err)
 {
     wu_source *item = NULL;
@@ -990,7 +1000,7 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
     if (status == TC_OK)
         status = add_file(&item->pages, strdup(path), err);
     if (status == TC_OK)
-        status = inspect_item(f->out, item, false, f->parts, err);
+        status = inspect_item(f->out, item, false /* no slices */, f->parts, err);
     if (status != TC_OK || item->fault != NULL)
         return status;
     if (item->pages.about.frames > 1 && (!f->stacks || item->pages.about.slices > 1))
@@ -1004,8 +1014,8 @@ static tc_status add_picture(finder *f, const char *path, char *key, bool from_f
     return TC_OK;
 }
 
-/* Returns the folder's path, made absolute if it ends with "." or "..", which are not names. Owned
- * by the caller; NULL if there is no memory. */
+/* Returns the folder's path. If it ends with "." or "..", which cannot name an item, returns the
+ * absolute path. Owned by the caller; NULL if there is no memory. */
 static char *named_folder(const char *path)
 {
     char *base = base_name(path, A_FOLDER);
@@ -1038,12 +1048,12 @@ static tc_status add_stack(finder *f, const char *folder, char *key, wu_page_fil
     item->pages.files = pictures->files;
     item->pages.n_files = pictures->n_files;
     *pictures = (wu_page_files){ 0 };
-    return inspect_item(f->out, item, true, NULL, err);
+    return inspect_item(f->out, item, true /* slices */, NULL, err);
 }
 
-/* Returns the base of an item: its path within the folder `input`, without the extension if it is a
- * file; or the name of the input if `path` is the input itself. Owned by the caller; NULL if there
- * is no memory. */
+/* Returns the base of an item, by which its mask is found. This is the path of the item within the
+ * folder `input` (if the item is a file, without the extension) or, if `path` is the input itself,
+ * the name of the input. Owned by the caller; NULL if there is no memory. */
 static char *make_key(const char *input, const char *path, bool folder)
 {
     const size_t n = strlen(path);
@@ -1148,7 +1158,7 @@ static tc_status add_series(finder *f, const char *input, const char *folder, co
         item->raw_name = called;
         item->pages.files = slices.files;
         item->pages.n_files = slices.n_files;
-        status = inspect_item(f->out, item, true, NULL, err);
+        status = inspect_item(f->out, item, true /* slices */, NULL, err);
     } else {
         free_pages(&slices);
         free(called);
@@ -1179,9 +1189,9 @@ static tc_status add_stacks(finder *f, const char *input, const char *folder,
                : add_stack(f, folder, make_key(input, folder, A_FOLDER), pictures, err);
 }
 
-/* Adds the pictures of a folder or, with f->stacks, its stacks as items; with f->recursive, also
- * those of the folders in it. input: the path on the command line; folder: this path or a folder in
- * it. */
+/* Adds the pictures of a folder as items or, with f->stacks, as the slices of stacks. With
+ * f->recursive, also does so for the folders in it. input: the path on the command line; folder:
+ * this path or a folder in it. */
 static tc_status add_folder(finder *f, const char *input, const char *folder, tc_err *err)
 {
     TC_AUTO(free_listing) listing in;
@@ -1198,7 +1208,8 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
         return_if_error(add_stacks(f, input, folder, &in.pictures, err));
     for (size_t i = 0; !f->stacks && i < in.pictures.n_files; i++)
         return_if_error(add_picture(f, in.pictures.files[i],
-                                    make_key(input, in.pictures.files[i], A_FILE), true, err));
+                                    make_key(input, in.pictures.files[i], A_FILE),
+                                    true /* from a folder */, err));
     for (size_t i = 0; f->recursive && i < in.folders.n_files; i++)
         return_if_error(add_folder(f, input, in.folders.files[i], err));
     return TC_OK;
@@ -1212,12 +1223,12 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
     if (folder < 0)
         return tc_fail(err, TC_BAD_INPUT, "%s: %s", input, strerror(errno));
     if (folder == 0)
-        return add_picture(f, input, base_name(input, A_FILE), false, err);
+        return add_picture(f, input, base_name(input, A_FILE), false /* from no folder */, err);
     tc_status status = add_folder(f, input, input, err);
     if (status == TC_OK && f->out->n == before && f->n_repeated == repeated)
         status =
             tc_fail(err, TC_BAD_INPUT, "%s: no .png, .jpg, .tif or .nii files in this folder%s",
-                    input, f->recursive ? " and those in it" : "");
+                    input, f->recursive ? " or in the folders in it" : "");
     if (status != TC_BAD_INPUT || !f->stacks)
         return status;
     /* With stacks, a folder that cannot be used becomes an item with a fault, and other inputs are
@@ -1235,8 +1246,8 @@ typedef struct mask_folder {
     const char *path;
     wu_kind kind;
     wu_page_files files; /* the pictures in the folder; n_files may be 0 */
-    json_t *by_key; /* maps base names to lists of indices into `files`: "X" to the indices of X.png
-                       and X_mask.png */
+    json_t *by_key;      /* maps base names to lists of indices into `files`; for example "X" to the
+                            indices of X.png and X_mask.png */
 } mask_folder;
 
 /* Adds to the key's list in masks->by_key the index that the next file in masks->files will have.
@@ -1274,8 +1285,9 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
     return status;
 }
 
-/* Returns the file that masks->by_key lists for the item, or NULL. If there are several files, the
- * item's own picture is not one of them. Sets *other to a second file, or NULL. */
+/* Returns the file that masks->by_key lists for the item, or NULL. If it lists several files, the
+ * item's own picture (which may be in the same folder) is ignored. Sets *other to a second file, or
+ * NULL. */
 static const char *look_up(const mask_folder *masks, const wu_source *item, const char **other)
 {
     const json_t *const list = json_object_get(masks->by_key, item->base), *index;
@@ -1294,22 +1306,24 @@ static const char *look_up(const mask_folder *masks, const wu_source *item, cons
     return found != NULL ? found : own;
 }
 
-/* Returns TC_BAD_INPUT, since no mask was found. The message says which names were looked for, and
- * names a file of the folder, if possible one whose name begins with the item's base. */
+/* Fails with TC_BAD_INPUT, because no mask was found for the item. The message says which names
+ * were looked for, and names a file that is in the folder, if possible one that begins with the
+ * item's base. */
 static tc_status refuse_missing(const mask_folder *masks, const wu_source *item, tc_err *err)
 {
     const char *const word = kind_word(masks->kind), *const base = os_base_name(item->base),
                       *const end = masks->kind == WU_KIND_LABELS ? "_labels" : "_mask";
     const size_t n = masks->files.n_files;
     char rename[160] = "";
-    size_t like = 0; /* index of the file whose name begins so; n if there is none */
+    size_t like = 0; /* index of the file that begins with the item's base; n if there is none */
     for (bool is_like = false; like < n && !is_like; like += !is_like) {
         TC_AUTOFREE char *const key = make_key(masks->path, masks->files.files[like], A_FILE);
         is_like = key != NULL && strncmp(key, item->base, strlen(item->base)) == 0 &&
                   !os_same_file(masks->files.files[like], item->pages.files[0]);
     }
     if (like < n)
-        snprintf(rename, sizeof rename, "; if that is it, call it %.100s%s", base, end);
+        snprintf(rename, sizeof rename, "; if that is the right file, rename it to %.100s%s", base,
+                 end);
     return tc_fail(err, TC_BAD_INPUT,
                    "%s: no %s for %s: a picture%s called %s or %s%s was looked for%s%s%s%s",
                    masks->path, word, item->name, item->is_stack ? " or folder" : "", item->base,
@@ -1319,7 +1333,8 @@ static tc_status refuse_missing(const mask_folder *masks, const wu_source *item,
 }
 
 /* Finds the files of an item's mask or labels. Sets *slices to whether each slice is a file of its
- * own. only_item: there is no other item, so the slices may be in the folder itself. */
+ * own. only_item: whether there is no other item, so that the slices may be in masks->path itself.
+ */
 static tc_status find_mask(const mask_folder *masks, wu_source *item, bool only_item, bool *slices,
                            tc_err *err)
 {
@@ -1347,11 +1362,11 @@ static tc_status check_matching(wu_source *item, wu_kind kind, bool slices, tc_e
 {
     wu_page_files *const pages = wu_page_files_of(item, kind);
     pages->want.kind = kind;
-    return_if_error(inspect_files(pages, slices, true, NULL, err));
+    return_if_error(inspect_files(pages, slices, true /* no JPEG */, NULL, err));
     const wu_picture_info *a = &pages->info, *b = &item->pages.info;
     if (a->nx != b->nx || a->ny != b->ny || a->nz != b->nz)
         return tc_fail(err, TC_BAD_INPUT,
-                       "%s: the %s is %u x %u of %u page(s), but %s is %u x %u of %u",
+                       "%s: the %s is %u x %u of %u page(s), but %s is %u x %u of %u page(s)",
                        pages->files[0], kind_word(kind), a->nx, a->ny, a->nz, item->pages.files[0],
                        b->nx, b->ny, b->nz);
     return TC_OK;
@@ -1392,7 +1407,7 @@ tc_status wu_sources_add_matching(wu_sources *all, const char *mask, wu_kind kin
             return TC_OK;
         tc_status status = wu_page_files_add(wu_page_files_of(&all->items[0], kind), mask, err);
         if (status == TC_OK)
-            status = check_matching(&all->items[0], kind, false, err);
+            status = check_matching(&all->items[0], kind, false /* no slices */, err);
         return wu_source_keep_fault(&all->items[0], status, err);
     }
     mask_folder masks = { .path = mask, .kind = kind, .by_key = json_object() };
@@ -1430,11 +1445,10 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
     for (size_t i = 0; i < n_inputs && status == TC_OK; i++)
         status = add_input(&f, inputs[i], err);
     if (f.n_parts > 0)
-        wu_print_note(
-            "%zu files are parts of other files' pictures, and so no pictures of their own",
-            f.n_parts);
+        wu_print_note("%zu files are parts of other files' pictures, and are not read as pictures",
+                      f.n_parts);
     if (f.n_repeated > 1)
-        wu_print_note("%zu more are given more than once", f.n_repeated - 1);
+        wu_print_note("%zu more pictures are given more than once", f.n_repeated - 1);
     json_decref(f.parts);
     json_decref(f.found_paths);
     return_if_error(status);

@@ -23,13 +23,14 @@
 enum {
     MAX_MEMBER = 256, /* bytes of the name of a file in the archive; an item's name has up to 128 */
     DEFLATE_LEVEL = 9, /* compression level of job.json */
-    MAX_THREADS = 16,  /* the most threads */
+    MAX_THREADS = 16,
     PAGES_A_THREAD = 4 /* pages per thread that are collected before they are compressed */
 };
 
 /* --- members: the files in the archive ------------------------------------------------------- */
 
-/* The number of rows of a page in a member: all rows, or those of a strip if the image is large. */
+/* Returns how many rows of a page a member has: all rows or, if the image is large, the rows of a
+ * strip. A strip has about half of WU_WHOLE_PIXELS pixels. */
 static uint32_t rows_of_member(const wu_source *item)
 {
     const wu_picture_info *const info = &item->pages.info;
@@ -99,21 +100,22 @@ static json_t *item_json(const wu_unit *unit, const wu_source *item)
 {
     json_t *json = json_pack("{s:s, s:o}", "name", item->name, item->is_stack ? "stack" : "image",
                              members_json(unit, item, WU_KIND_IMAGE));
-    int bad = json == NULL || json_object_set_new(json, "source", json_string(item->source));
-    if (!bad && item->um[2] > 0)
-        bad = json_object_set_new(json, "spacing", spacing_json(item));
-    if (!bad && item->mask.n_files > 0)
-        bad = json_object_set_new(json, "mask", members_json(unit, item, WU_KIND_MASK));
-    if (!bad && item->labels.n_files > 0)
-        bad = json_object_set_new(json, "labels", members_json(unit, item, WU_KIND_LABELS)) ||
-              json_object_set_new(json, "objects", json_integer(item->n_objects));
-    if (bad) {
+    int failed = json == NULL || json_object_set_new(json, "source", json_string(item->source));
+    if (!failed && item->um[2] > 0)
+        failed = json_object_set_new(json, "spacing", spacing_json(item));
+    if (!failed && item->mask.n_files > 0)
+        failed = json_object_set_new(json, "mask", members_json(unit, item, WU_KIND_MASK));
+    if (!failed && item->labels.n_files > 0)
+        failed = json_object_set_new(json, "labels", members_json(unit, item, WU_KIND_LABELS)) ||
+                 json_object_set_new(json, "objects", json_integer(item->n_objects));
+    if (failed) {
         json_decref(json);
         return NULL;
     }
     return json;
 }
 
+/* Returns the content of job.json; NULL if there is no memory. */
 static json_t *job_json(const wu_unit *unit)
 {
     json_t *items = json_array();
@@ -128,8 +130,8 @@ static json_t *job_json(const wu_unit *unit)
                      "parameters", unit->parameters, "items", items);
 }
 
-/* Returns the fewest significant digits with which every number in job.json is read back exactly:
- * 0.29 is then written as 0.29. */
+/* Returns the fewest significant digits, 6 to 17, with which every number in job.json is read back
+ * exactly. With them, 0.29 is written as 0.29 and not as 0.28999999999999998. */
 static size_t real_precision(const wu_unit *unit)
 {
     json_t *numbers = json_pack("[O]", unit->parameters);
@@ -154,18 +156,18 @@ typedef struct strip {
     char name[MAX_MEMBER];
     wu_png_info png;
     unsigned char *pixels; /* the first of the strip's rows in the page (not owned) */
-    unsigned char *copy; /* [n_copy] the PNG file that the page was read from, if it can become the
-                            member unchanged, else NULL; owned */
+    unsigned char *copy;   /* [n_copy] the PNG file from which the page was read, if this file can
+                              become   the member unchanged; else NULL; owned */
     size_t n_copy;
     size_t page; /* index of the strip's page in unit_writer.pages */
 } strip;
 
-/* How hard the PNGs of a page of several strips are compressed. This effort is chosen once for all
- * strips of the page, since trying takes time. */
+/* How hard the PNGs of a page of several strips are compressed. The effort is chosen once for all
+ * strips of the page, since trying the efforts takes time. */
 typedef struct page_effort {
-    wu_png_info png; /* size and type of the whole page; width 0: the page is a single strip */
+    wu_png_info png; /* size and type of the whole page; width is 0 if the page is a single strip */
     wu_png_effort effort;
-    tc_status status;
+    tc_status status; /* of choosing the effort */
     tc_err err;
 } page_effort;
 
@@ -173,15 +175,15 @@ typedef struct page_effort {
 typedef struct encoded_strip {
     unsigned char *bytes; /* [n]; owned */
     size_t n, room;       /* room: number of allocated bytes */
-    tc_status status;
+    tc_status status;     /* of making the PNG */
     tc_err err;
 } encoded_strip;
 
-/* A picture that a thread has read while other threads read others (write_ahead). */
+/* A picture that a thread has read while other threads read other pictures (write_ahead). */
 typedef struct ahead_picture {
     wu_page_reader reader;
     wu_picture_info info;
-    tc_status status;
+    tc_status status; /* of reading */
     tc_err err;
 } ahead_picture;
 
@@ -243,6 +245,8 @@ static void encode_strip(void *user, unsigned thread, size_t part)
     encoded_strip *const e = &w->encoded[part];
     (void)thread;
     e->n = 0;
+    /* The file is used as it is only if compressing its pixels again would hardly make it smaller.
+     */
     if (s->copy != NULL && wu_png_is_incompressible(&s->png, s->pixels, s->n_copy)) {
         e->status =
             keep_bytes(e, s->copy, s->n_copy) == 0 ? TC_OK : tc_no_memory(&e->err, w->unit->shown);
@@ -324,8 +328,8 @@ static tc_status write_batch(unit_writer *w)
 }
 
 /* Adds page z of the item, which was read into w->pages[w->n_pages], to the waiting pages. Writes
- * all waiting pages when there are enough of them. reader: the page's reader, whose `encoded` may
- * be the page as a PNG; or NULL. */
+ * all waiting pages when there are enough of them. reader: the page's reader, or NULL. If the page
+ * is one strip, reader->encoded, the PNG from which it was read, passes to the strip. */
 static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, uint32_t z,
                           const wu_picture_info *info, wu_page_reader *reader)
 {
@@ -437,11 +441,11 @@ static void read_ahead(void *user, unsigned thread, size_t part)
 }
 
 /* Returns how many items from the i-th on are read at the same time: images without mask and
- * labels, as many as there are free page buffers. Returns 1 if together they are too small to be
- * worth starting threads. */
+ * labels, at most as many as there are free page buffers. Returns 1 if these items together are too
+ * small to be worth starting threads. */
 static size_t count_ahead(const unit_writer *w, size_t i)
 {
-    const size_t worth_a_thread = 1 << 20;
+    const size_t worth_a_thread = 1 << 20; /* bytes */
     size_t n = 0, bytes = w->bytes;
     for (; w->n_pages + n < w->most_pages && i + n < w->unit->n && bytes < WU_BATCH_BYTES; n++) {
         const wu_source *const item = &w->unit->items[i + n];
@@ -480,9 +484,9 @@ static wu_picture_info narrow_labels(const wu_source *item, uint32_t *labels, si
     uint8_t *const bytes = (uint8_t *)labels;
     for (size_t i = 0; i < n; i++) {
         const uint32_t label = labels[i];
-        const uint16_t deep = (uint16_t)label;
+        const uint16_t label16 = (uint16_t)label;
         if (size == 2)
-            memcpy(bytes + 2 * i, &deep, sizeof deep);
+            memcpy(bytes + 2 * i, &label16, sizeof label16);
         for (unsigned k = 0; k < size && size != 2; k++)
             bytes[size * i + k] = (uint8_t)(label >> 8 * k);
     }
@@ -566,15 +570,15 @@ static tc_status write_members(unit_writer *w)
     return status == TC_OK ? write_batch(w) : status;
 }
 
-/* Starts the threads and allocates the page buffers and those for their PNGs. */
+/* Starts the threads, and allocates the buffers for pages and for PNGs. */
 static tc_status make_threads(unit_writer *w)
 {
     const unsigned processors = os_processors(),
                    threads = processors < MAX_THREADS ? processors : MAX_THREADS;
     w->most_encoded = (size_t)PAGES_A_THREAD * threads;
     w->threads = threads;
-    /* A stored unit needs only the pages that are read at the same time; with one thread each page
-     * is written before the next is read. */
+    /* If the unit is stored without compression, only the pages that are read at the same time need
+     * buffers. With one thread, each page is written before the next one is read. */
     w->most_pages = w->unit->stored || threads == 1 ? threads : w->most_encoded;
     w->pages = calloc(w->most_pages, sizeof *w->pages);
     w->efforts = calloc(w->most_pages, sizeof *w->efforts);
