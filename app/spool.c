@@ -13,9 +13,9 @@
 #include "app/base/os.h"
 #include "workunits/format/label_runs.h"
 
-enum { WINDOW = 1 << 16 }; /* the most bytes of a window */
+enum { WINDOW = 1 << 16 }; /* the size of the read cache, in bytes */
 
-/* A cache of n bytes of the file from offset `at` on, since records are read in many small pieces.
+/* The read cache: n bytes of the file from offset `at` on. Records are read in many small pieces.
  */
 typedef struct window {
     uint64_t at;
@@ -25,20 +25,20 @@ typedef struct window {
 
 struct spool {
     char *path;
-    window *read;
+    window *read; /* owned */
     const tc_poll *poll;
-    wu_run_writer *runs; /* writes label pictures as runs of labels to another file; may be NULL */
-    int fd;
-    uint64_t size;          /* bytes of all records */
-    uint32_t crc;           /* CRC-32 of those bytes */
-    double work_to_write;   /* estimated time for writing the result, see spool_writing_cost */
+    wu_run_writer *runs;  /* writes label pictures as runs of labels to another file; may be NULL */
+    int fd;               /* the locked file, or -1 */
+    uint64_t size;        /* bytes of all records */
+    uint32_t crc;         /* CRC-32 of those bytes */
+    double work_to_write; /* estimated time for writing the result, see spool_writing_cost */
     size_t items, capacity; /* used and allocated elements of tails */
     uint64_t *tails;        /* [items] the offset of each record's record_tail */
 };
 
-/* The end of a record. A record consists of the data of n_arrays arrays; then the heads: for each
- * array an array_head, its name and its shape (a u64 per axis); then this tail. All is
- * little-endian and without padding. */
+/* The end of a record. A record consists of three parts: the data of n_arrays arrays; the heads,
+ * which are for each array an array_head, its name and its shape (a u64 per axis); and this tail.
+ * All numbers are little-endian, and there is no padding. */
 typedef struct record_tail {
     char magic[4];
     uint32_t n_arrays;
@@ -48,8 +48,9 @@ typedef struct record_tail {
 } record_tail;
 
 typedef struct array_head {
-    uint8_t kind, dtype, ndim; /* wu_array_kind, wu_dtype, axes */
-    uint8_t compressed; /* 0 if the data are not compressed; otherwise the bits COMPRESSED... */
+    uint8_t kind, dtype, ndim; /* wu_array_kind, wu_dtype, number of axes */
+    uint8_t compressed; /* 0 if the data are not compressed; otherwise COMPRESSED and further bits
+                           of the enum below */
     uint32_t width;     /* characters of an element of a text array; otherwise 0 */
     uint32_t name_length;
     uint32_t crc;         /* CRC-32 of the data in the record */
@@ -167,8 +168,7 @@ static tc_status check_crc(const spool *s, uint64_t size, uint32_t crc, tc_err *
 
 /* --- reading records ------------------------------------------------------------------------- */
 
-/* The state of reading a record: its tail, the heads of its arrays, and the current array, which
- * next_array sets. */
+/* The state of reading a record. next_array sets the current array. */
 typedef struct record_reader {
     record_tail tail;
     unsigned char *bytes; /* [tail.head_bytes] the heads, freed by free_reader */
@@ -179,8 +179,8 @@ typedef struct record_reader {
     array_head head;
     char name[4 * WU_MAX_NAME];
     wu_array_info info; /* info.name points to `name` */
-    uint64_t plain;     /* bytes of its data without compression */
-    uint64_t data;      /* offset of its data */
+    uint64_t plain;     /* bytes of the array's data without compression */
+    uint64_t data;      /* offset of the array's data in the file */
 } record_reader;
 
 static void free_reader(record_reader *h)
@@ -195,11 +195,12 @@ static tc_status open_reader(const spool *s, uint64_t at, record_reader *h, tc_e
     record_tail *const t = &h->tail;
 
     *h = (record_reader){ .bytes = NULL };
+    /* Data and heads lie before the tail, so they must fit into the `at` bytes before it. */
     if (read_at(s, at, t, sizeof *t) && memcmp(t->magic, magic, sizeof magic) == 0 &&
         t->head_bytes <= at && t->bytes <= at - t->head_bytes) {
         h->at = at - t->head_bytes - t->bytes;
         h->left = t->bytes;
-        h->bytes = malloc((size_t)t->head_bytes + 1);
+        h->bytes = malloc((size_t)t->head_bytes + 1); /* never 0 bytes */
         if (h->bytes == NULL)
             return tc_no_memory(err, "the spool");
         if (read_at(s, at - t->head_bytes, h->bytes, t->head_bytes) &&
@@ -440,10 +441,10 @@ typedef struct record_writer {
     const tc_poll *poll;
     const wu_write_progress *progress;
     wu_compressor *compressor;
-    double done, all;               /* bytes of the arrays' data: written so far, and in total */
-    uint64_t at;                    /* offset of the next byte */
-    uint32_t crc;                   /* CRC-32 of the file up to that offset */
-    uint32_t data_crc;              /* CRC-32 of the current array's data, or of the heads */
+    double done, all;  /* bytes of the arrays' uncompressed data: so far, and in total */
+    uint64_t at;       /* offset in the file of the next byte of the record */
+    uint32_t crc;      /* CRC-32 of the file up to that offset */
+    uint32_t data_crc; /* CRC-32 of the current array's data, or of the heads */
     unsigned char pending[1 << 14]; /* the last n_pending bytes, which are not yet written */
     size_t n_pending;
 } record_writer;
@@ -572,8 +573,8 @@ static tc_status write_array(record_writer *r, const wu_out_array *a, array_head
     return TC_OK;
 }
 
-/* Writes all heads, and the tail, which has the CRC-32 of the heads. bytes: the size of the arrays'
- * data, for the tail. */
+/* Writes all heads, and the tail, which has the CRC-32 of the heads. bytes: the number of bytes of
+ * all arrays' data in the record, which the tail contains. */
 static tc_status write_heads(record_writer *r, const wu_output *output, const array_head *heads,
                              uint64_t bytes, tc_err *err)
 {
@@ -600,7 +601,7 @@ tc_status spool_append(spool *s, const wu_output *output, unsigned threads, cons
     TC_AUTO(free_record)
     record_writer r = { .s = s, .poll = poll, .progress = progress, .at = s->size, .crc = s->crc };
     TC_AUTOFREE array_head *const heads = calloc(output->n + 1, sizeof *heads);
-    double added = 0;
+    double added = 0; /* the record's part of s->work_to_write */
 
     return_if_error(heads == NULL ? tc_no_memory(err, "the spool")
                                   : wu_compressor_create(WU_NPZ_LEVEL, threads, s->path,

@@ -1,8 +1,8 @@
 /*
  * The spool: a file next to the checkpoint with the outputs of all finished items, one record after
- * another. So memory does not grow with the number of items, and checkpoints contain only the
- * current item's state. The result file is made from the spool at the end. spool.c defines the
- * file's format.
+ * another. Because of it, memory use does not grow with the number of items, and a checkpoint
+ * contains only the current item's state. At the end the result file is made from the spool.
+ * spool.c defines the file's format.
  */
 #ifndef APP_SPOOL_H
 #define APP_SPOOL_H
@@ -11,8 +11,8 @@
 
 typedef struct spool spool;
 
-/* Opens or creates the file and locks it. Its content is not used before spool_truncate. poll: the
- * poll of all functions below that have no such argument. TC_TRY_LATER: another process has locked
+/* Opens or creates the file and locks it. Its content is not used before spool_truncate. poll: used
+ * by all functions below that have no argument `poll`. TC_TRY_LATER: another process has locked
  * the file. */
 tc_status spool_open(const char *path, const tc_poll *poll, spool **out, tc_err *err);
 /* Keeps the first `size` bytes, which must contain `items` records and have this CRC-32, and drops
@@ -26,8 +26,8 @@ tc_status spool_append(spool *s, const wu_output *output, unsigned threads, cons
 /* From now on spool_append also writes the runs of label pictures to the file at `path`, if that is
  * possible. */
 void spool_write_runs_to(spool *s, const char *path);
-/* Returns an estimate of the time for writing the result from all records, in units of the time
- * that compressing one byte takes (WU_COPY_SPEEDUP). */
+/* Returns an estimate of the time for writing the result from all records. The unit is the time for
+ * compressing one byte; copying compressed data takes 1 / WU_COPY_SPEEDUP of it a byte. */
 double spool_writing_cost(const spool *s);
 /* Makes all records durable, and sets *size and *crc to the size and CRC-32 of their bytes, for the
  * checkpoint. */

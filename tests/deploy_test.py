@@ -2608,8 +2608,8 @@ def test_backup(folder):
         "'lost_4_0', 4, '<file_name>%s</file_name>')" % name)
     lost = [os.path.join(new, "bin", "texcell-again"), "--lost"]
     output, later, start = [run(lost, env=ENV)], run(words), time.monotonic()
-    ok(blamed.returncode == 2 and later.returncode == 3 and "the server lost it: "
-       "bin/texcell-again --lost" in later.stderr and time.monotonic() - start < 5,
+    ok(blamed.returncode == 2 and later.returncode == 3 and "the server lost this upload; "
+       "run bin/texcell-again --lost" in later.stderr and time.monotonic() - start < 5,
        "again --lost: with script_validator, too, a lost upload is no error of the host, and is "
        "not waited for", "%s %s %s" % (blamed, later, output))
     sql(new, "UPDATE result SET server_state = 5, outcome = 1, validate_state = 4 WHERE id = 9100")

@@ -428,7 +428,7 @@ def test_quarantine(unit, result):
         f.write(content)
     expect("a quarantine that cannot be made", 2,
            script("script-init", "--quarantine", "/proc/q", bad), "^$",
-           "note: .*/proc/q.*the upload is left\n$")
+           "note: .*/proc/q.*the upload was not moved\n$")
     tap.ok(os.path.exists(bad), "the refused upload is still there")
     other_disk = "/dev/shm/texcell-test-%d" % os.getpid()
     if os.path.isdir("/dev/shm") and os.stat("/dev/shm").st_dev != os.stat(bad).st_dev:

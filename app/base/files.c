@@ -11,7 +11,7 @@
 
 tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_err *err)
 {
-    /* If the file is removed or renamed during each of so many tries, its file system is faulty. */
+    /* If the file is removed or renamed during each of TRIES tries, its file system is faulty. */
     enum { TRIES = 1000 };
 
     for (int i = 0; i < TRIES; i++) {
@@ -46,16 +46,16 @@ tc_status tc_open_error_status(int error)
 
 tc_status tc_write_error_status(int error)
 {
-    const bool may_pass = error == ENOSPC || error == EROFS || error == EIO ||
+    const bool is_temporary = error == ENOSPC || error == EROFS || error == EIO ||
 #ifdef EDQUOT
-                          error == EDQUOT ||
+                              error == EDQUOT ||
 #endif
 #ifdef ESTALE
-                          error == ESTALE ||
+                              error == ESTALE ||
 #endif
-                          error == ENOTCONN || error == ETIMEDOUT;
+                              error == ENOTCONN || error == ETIMEDOUT;
 
-    return may_pass ? TC_DISK : TC_IO;
+    return is_temporary ? TC_DISK : TC_IO;
 }
 
 tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err)
@@ -64,7 +64,7 @@ tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err
     struct stat info;
 
     *fd = os_open(path, OS_READ);
-    if (*fd < 0 && errno == ENXIO)
+    if (*fd < 0 && errno == ENXIO) /* a socket, or a device that does not exist */
         return tc_fail(err, TC_BAD_INPUT, "%s: not a regular file", path);
     if (*fd < 0)
         return tc_fail(err, tc_open_error_status(errno), "%s: cannot open: %s", path,
@@ -140,7 +140,7 @@ bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
 uint64_t tc_increment_file_counter(const char *path)
 {
     const int fd = os_open(path, OS_APPEND);
-    struct stat info = { .st_size = 1 };
+    struct stat info = { .st_size = 1 }; /* the result after a failure */
 
     if (fd < 0 || write(fd, "x", 1) != 1 || fstat(fd, &info) != 0)
         info.st_size = 1;

@@ -50,8 +50,8 @@ bool tc_read_all_at(int fd, uint64_t at, void *data, size_t n);
  * all bytes could be written. */
 bool tc_write_at(int fd, uint64_t at, const void *data, size_t n);
 
-/* From now on tc_write_at also waits until earlier pieces of the file are on the disk. On a slow
- * disk each piece then takes a short time, and its writer can poll between pieces; otherwise the
+/* From now on tc_write_at also waits until the pieces written earlier are on the disk. On a slow
+ * disk each call then takes a short time, and the caller can poll between calls. Otherwise the
  * final fsync would take all of that time at once. */
 void tc_enable_write_sync(void);
 

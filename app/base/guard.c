@@ -15,14 +15,16 @@
 
 static struct {
     tc_guard_fault_handler
-        *_Atomic act;           /* called when a fault occurs; NULL: the guard is not active */
-    const char *_Atomic call;   /* the name of the library function being called; NULL: none is */
-    _Atomic bool is_work;       /* the current call waits for a kernel launch to complete */
-    _Atomic uint64_t calls;     /* number of calls of tc_guard_enter and tc_guard_leave */
-    _Atomic pthread_t caller;   /* the thread that makes the current call */
-    tc_guard_poll *_Atomic ask; /* returns whether the program must be suspended; NULL: it never
-                                  must be */
-    tc_background *_Atomic background; /* threads to pause while it is suspended; may be NULL */
+        *_Atomic act;         /* ends the process after a fault; NULL: the guard is not active */
+    const char *_Atomic call; /* the name of the library function being called; NULL: none is */
+    _Atomic bool is_work;     /* the current call waits until a kernel launch is completed; this is
+                                 work of the job, which must not be lost without need */
+    _Atomic uint64_t calls;   /* number of calls of tc_guard_enter and tc_guard_leave */
+    _Atomic pthread_t caller; /* the thread that makes the current call */
+    tc_guard_poll *_Atomic ask; /* polls the BOINC client, and returns whether the program must
+                                  be suspended; NULL: the program is never suspended */
+    tc_background *_Atomic background; /* threads to pause while the program is suspended; may be
+                                          NULL */
     _Atomic double suspend_after_ms;   /* a call that waits for a launch must last this long before
                                           `ask` is called */
     _Atomic uint64_t polls;            /* number of calls of tc_guard_record_poll */
@@ -94,11 +96,13 @@ static void handle_exit(void)
         report_first_fault(" ended the program", 0);
 }
 
-/* Whether the program must be suspended now, while it is in a library call; decided by `ask`, which
- * polls the client. If the client wants the program to end, `ask` ends the process. same_call: the
- * call is the same as one tick ago. ms: duration of the call so far. unpolled_ms: the time since
- * the main thread last called tc_guard_record_poll, which is long while it makes many short
- * calls. */
+/* Whether the program must be suspended now, while it is in a library call. This is decided by
+ * guard.ask, which polls the BOINC client; if the client wants the program to end, `ask` ends the
+ * process. `ask` is called if the main thread is likely not to poll the client soon: during a
+ * launch's call after suspend_after_ms, during another call after one tick or if unpolled_ms is
+ * long. same_call: the call is the same as one tick ago. ms: duration of the call so far.
+ * unpolled_ms: time since the main thread last called tc_guard_record_poll; it also grows while the
+ * main thread makes many short calls. */
 static bool must_suspend(bool same_call, unsigned ms, unsigned unpolled_ms)
 {
     enum { LONGEST_UNPOLLED_MS = 3 * TC_GUARD_TICK_MS };
@@ -106,9 +110,10 @@ static bool must_suspend(bool same_call, unsigned ms, unsigned unpolled_ms)
 
     if (guard.call == NULL || ask == NULL)
         return false;
-    return (guard.is_work ? same_call && ms >= guard.suspend_after_ms
-                          : same_call || unpolled_ms >= LONGEST_UNPOLLED_MS) &&
-           ask();
+    const bool is_long = guard.is_work ? same_call && ms >= guard.suspend_after_ms
+                                       : same_call || unpolled_ms >= LONGEST_UNPOLLED_MS;
+
+    return is_long && ask();
 }
 
 /* Resumes the threads of *paused, pauses the threads of `background`, and sets *paused to
@@ -126,7 +131,7 @@ static void pause_background(tc_background **paused, tc_background *background)
  * that time during which the process was stopped or the computer slept does not count. */
 static void *watch_main_thread(void *unused)
 {
-    uint64_t last = 0, last_polls = 0;
+    uint64_t last_calls = 0, last_polls = 0; /* guard.calls and guard.polls one tick ago */
     unsigned ms = 0, unpolled_ms = 0;
     tc_background *paused = NULL;
 
@@ -134,8 +139,8 @@ static void *watch_main_thread(void *unused)
     pthread_mutex_lock(&guard.lock);
     while (!guard.stop) {
         tc_condition_wait(&guard.stop_signal, &guard.lock, 1e-3 * TC_GUARD_TICK_MS);
-        const uint64_t now = guard.calls, polls = guard.polls;
-        const bool same_call = guard.call != NULL && now == last;
+        const uint64_t calls = guard.calls, polls = guard.polls;
+        const bool same_call = guard.call != NULL && calls == last_calls;
         ms = same_call ? ms : 0;
         unpolled_ms = polls == last_polls ? unpolled_ms + TC_GUARD_TICK_MS : 0;
         const bool suspended = must_suspend(same_call, ms, unpolled_ms);
@@ -144,7 +149,7 @@ static void *watch_main_thread(void *unused)
             os_pause_thread(guard.caller, 0.9e-3 * TC_GUARD_TICK_MS); /* for 90% of a tick */
         else if (same_call)
             ms += TC_GUARD_TICK_MS;
-        last = now;
+        last_calls = calls;
         last_polls = polls;
         if (ms >= 1000 * TC_GUARD_SECONDS)
             report_first_fault(" does not return", 0);
@@ -182,7 +187,7 @@ void tc_guard_set_poll(tc_guard_poll *ask, tc_background *background, double lau
 {
     assert(launch_ms >= 0);
     guard.background = background;
-    guard.suspend_after_ms = 2 * launch_ms;
+    guard.suspend_after_ms = 2 * launch_ms; /* a usual launch is over by then */
     guard.ask = guard.act != NULL ? ask : NULL;
 }
 

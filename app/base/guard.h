@@ -4,8 +4,8 @@
  * guard is active (from tc_guard_activate to tc_guard_deactivate), three kinds of faults call the
  * function that was passed to tc_guard_activate: a fatal signal in any thread, an exit() by the
  * library, and a call that does not return. That function cannot keep the process alive, but it
- * decides how it ends: with a message, by restarting the program, or with a message to the BOINC
- * client.
+ * decides how the process ends: with a message, by restarting the program, or with a message to the
+ * BOINC client.
  *
  * There is one guard per process. All functions are for the main thread.
  */
@@ -55,8 +55,8 @@ void tc_guard_deactivate(void);
 
 /* These two enclose every call into the library. call: the name of the library's function, a string
  * constant. is_work: the call waits for a launch, so it does a part of the job's work.
- * tc_guard_leave also resets this thread's
- * floating-point environment to the default: a driver that was linked with -ffast-math changes it.
+ * tc_guard_leave also resets this thread's floating-point environment to the default: a driver that
+ * was linked with -ffast-math changes it.
  */
 void tc_guard_enter(const char *call, bool is_work);
 void tc_guard_leave(void);

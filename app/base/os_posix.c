@@ -69,9 +69,9 @@ bool os_sync_written(int fd, uint64_t from, uint64_t to)
 {
     assert(from <= to);
 #if defined SYS_sync_file_range && __SIZEOF_LONG__ == 8
-    /* Starts to write the blocks of 128 KiB that this piece has completed to the disk, and waits
-     * until all earlier blocks are written. */
-    const uint64_t piece = 1 << 17, begin = from / piece * piece, end = to / piece * piece;
+    /* The file is divided into blocks of 128 KiB. Starts to write to the disk the blocks that this
+     * piece has completed, and waits until all earlier blocks are written. */
+    const uint64_t block = 1 << 17, begin = from / block * block, end = to / block * block;
 
     /* Kernels and file systems that cannot do this are no error. */
     return begin == end ||
@@ -152,7 +152,7 @@ bool os_file_version(int fd, char text[OS_VERSION_TEXT])
 {
     /* Seconds after a change until a further change certainly gets another time: file systems store
      * times in steps of up to two seconds. */
-    enum { SETTLED = 3 };
+    enum { SETTLED_SECONDS = 3 };
     struct stat info;
     struct timespec now;
 
@@ -165,7 +165,8 @@ bool os_file_version(int fd, char text[OS_VERSION_TEXT])
              (unsigned long long)info.st_size, (unsigned long long)content.tv_sec,
              (unsigned long)content.tv_nsec, (unsigned long long)inode.tv_sec,
              (unsigned long)inode.tv_nsec);
-    return now.tv_sec - content.tv_sec >= SETTLED && now.tv_sec - inode.tv_sec >= SETTLED;
+    return now.tv_sec - content.tv_sec >= SETTLED_SECONDS &&
+           now.tv_sec - inode.tv_sec >= SETTLED_SECONDS;
 }
 
 static os_kind kind_of(mode_t mode)
@@ -265,8 +266,9 @@ void os_init_process(void)
     signal(SIGXFSZ, SIG_IGN); /* writing beyond the limit on file sizes fails with EFBIG */
     signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe fails with EPIPE */
 #ifdef __GLIBC__
-    /* By default glibc keeps ever larger freed blocks for later, and calloc (os_alloc_zeroed) has
-     * to clear these; memory that is new from the kernel is already zero. */
+    /* By default glibc keeps freed blocks of up to 32 MiB for reuse, and calloc (os_alloc_zeroed)
+     * has to clear them; new memory from the kernel is already zero. From these sizes on, freed
+     * memory goes back to the kernel. One arena: threads share the freed memory. */
     mallopt(M_MMAP_THRESHOLD, 4 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
     mallopt(M_ARENA_MAX, 1);
@@ -302,7 +304,7 @@ static struct {
 bool os_prepare_restart(char **argv, const char *variable)
 {
     const size_t length = strlen(variable);
-    size_t words = 0, n = 0, n_envp = 0;
+    size_t words = 0, n = 0, n_envp = 0; /* elements of argv, environ and start_copy.envp */
 
     while (argv[words] != NULL)
         words++;
@@ -325,7 +327,7 @@ bool os_prepare_restart(char **argv, const char *variable)
 
 void os_restart(const char *value)
 {
-    enum { DESCRIPTORS = 1024 };
+    enum { DESCRIPTORS = 1024 }; /* higher descriptors are unlikely */
     size_t n = strnlen(start_copy.note, sizeof start_copy.note);
 
     while (*value != '\0' && n + 1 < sizeof start_copy.note)
@@ -360,7 +362,7 @@ static int wait_for_child(pid_t child, int *ended_by)
 typedef struct stream {
     FILE *to;    /* this process's stream that the bytes are copied to */
     int ends[2]; /* the pipe from the child: [0] for reading, [1] for writing; -1: closed */
-    size_t left; /* the number of bytes that may still be copied; more are dropped */
+    size_t left; /* the number of bytes that may still be copied; further bytes are dropped */
 } stream;
 
 enum { STREAMS = 2 };           /* number of streams: standard output and standard error */
@@ -374,8 +376,8 @@ static void close_end(int *end)
     *end = -1;
 }
 
-/* Called in the child process: makes the pipes its standard streams, and closes all other
- * descriptors. empty: the read end of the pipe that becomes standard input, and has no writer.
+/* Called in the child process: makes the pipes the standard streams of this process, and closes all
+ * other descriptors. empty: the read end of a pipe without a writer, which becomes standard input.
  * Returns false on an error. */
 static bool use_streams(int empty, const stream *streams)
 {
@@ -442,7 +444,7 @@ int os_run_child(int (*work)(void *user), void *user, int *ended_by)
     fflush(stdout);
     if (pipe(empty) == 0 && pipe(streams[0].ends) == 0 && pipe(streams[1].ends) == 0)
         child = fork();
-    error = errno; /* of pipe or fork, for the caller */
+    error = errno; /* the error of pipe or fork, which the calls below may overwrite */
     if (child == 0)
         exit(die_with_parent(parent) && use_streams(empty[0], streams) ? work(user) : EXIT_FAILURE);
     close_end(&empty[0]);
@@ -542,7 +544,7 @@ void os_unblock_faults(void)
     pthread_sigmask(SIG_SETMASK, &none, NULL);
 }
 
-static volatile long sleep_ns; /* how long sleep_in_handler sleeps */
+static volatile long sleep_ns; /* how long sleep_in_handler sleeps, in nanoseconds */
 
 /* The handler of SIGURG. */
 static void sleep_in_handler(int unused)
@@ -635,11 +637,12 @@ size_t os_terminal_columns(void)
 static void *zeroed_huge_pages(size_t bytes)
 {
     const size_t huge = (size_t)2 << 20, page = (size_t)sysconf(_SC_PAGESIZE),
-                 pages = bytes / page * page;
+                 pages = bytes / page * page; /* bytes of all whole pages */
     char *const memory = aligned_alloc(huge, (bytes + huge - 1) / huge * huge);
 
     if (memory == NULL)
         return NULL;
+    /* The kernel replaces the pages by zeroed ones at their next use. */
     if (madvise(memory, pages, MADV_DONTNEED) != 0)
         memset(memory, 0, pages);
     memset(memory + pages, 0, bytes - pages);
@@ -652,6 +655,7 @@ static void *zeroed_huge_pages(size_t bytes)
 void *os_alloc_zeroed(size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
+    /* least: two huge pages. most: avoids an overflow in zeroed_huge_pages. */
     const size_t least = (size_t)4 << 20, most = SIZE_MAX / 2;
 
     if (bytes >= least && bytes <= most)

@@ -25,8 +25,8 @@
 
 /* --- errors ---------------------------------------------------------------------------------- */
 
-/* Sets errno for an error code of Windows. Always returns false, so that a caller can return its
- * result. */
+/* Sets errno for an error code of Windows. Always returns false, so that a caller can write `return
+ * fail_with(error)`. */
 static bool fail_with(DWORD error)
 {
     static const struct {
@@ -104,7 +104,8 @@ static OVERLAPPED overlapped_at(uint64_t at)
     return (OVERLAPPED){ .Offset = (DWORD)at, .OffsetHigh = (DWORD)(at >> 32) };
 }
 
-/* The number of bytes, of n, that one call of ReadFile or WriteFile transfers. */
+/* Returns the number of bytes to transfer by one call of ReadFile or WriteFile: n, but at most 1
+ * GiB, as these functions take a 32-bit number. */
 static DWORD at_most(size_t n)
 {
     return n < 1 << 30 ? (DWORD)n : 1 << 30;
@@ -183,6 +184,7 @@ static bool replace_open_file(const char *from, const char *to)
     WCHAR *const wide = calloc(32768, sizeof *wide); /* `to` in UTF-16 */
     bool done = false;
 
+    /* 32768: the most characters of a path in Windows, with the NUL. */
     if (info != NULL && wide != NULL && MultiByteToWideChar(CP_UTF8, 0, to, -1, wide, 32768) > 0) {
         const DWORD n = GetFullPathNameW(wide, 32768, info->name, NULL);
         const HANDLE file =
@@ -215,7 +217,7 @@ bool os_replace(const char *from, const char *to)
             return fail_with(error);
         if (replace_open_file(from, to))
             return true;
-        if (tries == 50)
+        if (tries == 50) /* 50 * 100 ms = 5 s */
             return fail_with(error);
         Sleep(100);
     }
@@ -228,7 +230,7 @@ static bool identify(HANDLE file, BY_HANDLE_FILE_INFORMATION *info)
     return file != INVALID_HANDLE_VALUE && GetFileInformationByHandle(file, info);
 }
 
-/* Does the same for the file at `path`. flags: further flags of CreateFile. */
+/* Sets *info as identify does, for the file at `path`. flags: further flags of CreateFile. */
 static bool identify_path(const char *path, DWORD flags, BY_HANDLE_FILE_INFORMATION *info)
 {
     const HANDLE file = CreateFileA(path, 0, SHARE_ALL, NULL, OPEN_EXISTING,
@@ -335,7 +337,7 @@ static int remove_file_of(void *folder, const char *name, bool may_be_folder)
     return 0;
 }
 
-/* Everything in the user's temporary folder belongs to that user. */
+/* The owner is not checked, as everything in the user's temporary folder belongs to that user. */
 void os_remove_old_folder(const char *parent, const char *name, unsigned age)
 {
     char path[MAX_PATH];
@@ -411,8 +413,8 @@ void os_set_stop_handler(void (*stop)(int number))
     SetConsoleCtrlHandler(handle_stop, TRUE);
 }
 
-/* Does nothing: there are no signals, and to a BOINC client any exit code but 0 is an error of the
- * task. */
+/* Does nothing: Windows has no signals, and a BOINC client counts any exit code but 0 as an error
+ * of the task. */
 void os_exit_by_signal(int number)
 {
     (void)number;
@@ -431,7 +433,7 @@ bool os_prepare_restart(char **argv, const char *variable)
  */
 void os_restart(const char *value)
 {
-    enum { DESCRIPTORS = 512 };
+    enum { DESCRIPTORS = 512 }; /* higher descriptors are unlikely */
     static char program[32768];
     STARTUPINFOA start = { .cb = sizeof start };
     PROCESS_INFORMATION process;
@@ -470,6 +472,7 @@ static void add_word(char *line, size_t size, const char *word)
 {
     size_t n = strlen(line);
 
+    /* A backslash may be added for each character; 4 more: space, two quotes, NUL. */
     if (n + 2 * strlen(word) + 4 > size)
         return;
     if (n > 0)
@@ -580,11 +583,12 @@ bool os_create_thread(pthread_t *thread, void *(*work)(void *user), void *user)
 
 /* --- the machine ----------------------------------------------------------------------------- */
 
-/* Sleep() is exact only to 15.6 ms, so a high-resolution timer is used if there is one. */
+/* Sleep() is exact only to 15.6 ms, so a high-resolution timer is used if the system has one. */
 void os_sleep(double seconds)
 {
     enum { HIGH_RESOLUTION = 2 }; /* since Windows 10 1803; the headers lack it */
-    const LARGE_INTEGER time = { .QuadPart = -(LONGLONG)(seconds * 1e7) };
+    const LARGE_INTEGER time = { .QuadPart = -(LONGLONG)(seconds * 1e7) }; /* units of 100 ns;
+                                                                             negative: from now */
     HANDLE timer;
 
     if (seconds <= 0)

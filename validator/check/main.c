@@ -34,10 +34,11 @@ static const char usage[] =
     "       texcell-validate --help | --version\n"
     "\n"
     "check    Is the result well-formed, of this work unit, and possible? Looks at\n"
-    "         some pixels of some items, and computes an item again that is in doubt.\n"
+    "         some pixels of some items, and computes suspect items again.\n"
     "compare  Have two results the same content? If not: the first differences.\n"
     "verify   Checks, and computes the share F of the items again (above 0, up to 1;\n"
-    "         at least one): are they the same? Says how likely that finds a forger.\n"
+    "         at least one): are they the same? Prints the chance that this detects\n"
+    "         a forged result.\n"
     "  --no-pixels       look at no pixels except those of items that are computed\n"
     "  --seed N          choose the items and pixels that were chosen when N was\n"
     "                    printed (default: at random)\n"
@@ -53,15 +54,16 @@ static const char usage[] =
     "(BOINC's fan-out), as staged for create_work --wu_name WORKUNIT.\n"
     "  --accepted DIR   script-init also records there the SHA-256 of what it\n"
     "                   accepts, and script-compare requires the same\n"
-    "  --quarantine DIR script-init moves there what it refuses, the newest 1,000\n"
-    "                   files and 1 GiB: BOINC never deletes refused uploads\n"
-    "  --wait S         look again for S seconds before script-init says \"later\",\n"
-    "                   unless the work unit is missing or damaged (default: 0)\n"
-    "  --chance P       compute items of this share of the results only (with\n"
-    "                   --fraction)\n"
-    "  --alone DIR --fraction-alone F  compute this share where DIR has a file with\n"
-    "                   the name of a unit's submission (texcell-submit writes it for\n"
-    "                   a quorum of one)\n"
+    "  --quarantine DIR script-init moves refused uploads to DIR, and keeps at most\n"
+    "                   the newest 1,000 and 1 GiB: BOINC never deletes them\n"
+    "  --wait S         if the answer is \"later\", script-init tries again for S\n"
+    "                   seconds, unless the work unit is missing or damaged\n"
+    "                   (default: 0)\n"
+    "  --chance P       with --fraction: compute items again only for this share of\n"
+    "                   the results, chosen at random\n"
+    "  --alone DIR --fraction-alone F  use F in place of --fraction for a unit whose\n"
+    "                   submission has a file of its name in DIR (texcell-submit\n"
+    "                   writes one for a quorum of one)\n"
     "  --workunits DIR  (default: ../download, as script_validator runs in\n"
     "                   PROJECT/tmp_HOST)\n"
     "  --many           for many results: reads RESULT, or two with a tab between,\n"
@@ -89,17 +91,19 @@ static const struct {
     [SCRIPT_COMPARE] = { "script-compare", 2, "match" },
 };
 
-/* The command line, and the question that is being answered. */
+/* The command line, and the current question: a check or comparison of the files c->files. */
 typedef struct command {
     verb verb;
     val_places places;
-    char *private; /* owned; places.private points to it once the folder exists */
+    char *private; /* path of the folder for private copies of uploads; owned; places.private points
+                      to the same string once the folder exists */
     val_verification verification;
     double wait;   /* seconds for which script-init is repeated instead of "try again later" */
     bool many;     /* the names of the files are read from standard input */
     FILE *answers; /* where --many writes exit codes; NULL without --many */
     char **files;  /* [verbs[verb].n_files] the files of the current question */
-    bool lasting;  /* the work unit is missing or damaged; set by val_script_init */
+    bool lasting;  /* set by val_script_init: the work unit is missing or damaged, so that trying
+                      again soon would not help */
 } command;
 
 /* The exit code of the child process if the answer is "try again later", and would be the same if
@@ -122,6 +126,7 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
     val_verification *const v = &c->verification;
     uint64_t threads = 1, mib = 0;
     bool by_chance = false;
+    /* One bit for each verb. */
     enum { C = 1 << CHECK, V = 1 << VERIFY, I = 1 << SCRIPT_INIT, SC = 1 << SCRIPT_COMPARE };
     const struct {
         unsigned verbs; /* bits C, V, I, SC: the verbs that have this option */
@@ -147,7 +152,7 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
     size_t n = 0;
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (all[i].verbs >> c->verb & 1)
+        if (all[i].verbs >> c->verb & 1) /* the verb has this option */
             own[n++] = all[i].option;
     const char *const name = verbs[c->verb].name;
     int n_files;
@@ -155,7 +160,8 @@ static tc_status read_command(int argc, char **argv, command *c, tc_err *err)
     v->threads = (unsigned)threads;
     v->max_memory = mib << 20;
     if (c->many && n_files > 0)
-        return tc_fail(err, TC_USAGE, "%s: --many takes files from standard input alone", name);
+        return tc_fail(err, TC_USAGE, "%s: with --many, files are named on standard input only",
+                       name);
     if (!c->many && n_files != verbs[c->verb].n_files)
         return refuse_file_count(c, n_files, err);
     if ((c->verb == VERIFY || by_chance) && v->fraction == 0)
@@ -214,6 +220,7 @@ static tc_status do_command(command *c, tc_err *err)
 /* Runs the command and prints its answer. */
 static tc_status answer_question(command *c, tc_err *err)
 {
+    /* If memory ran out while JSON was read, the status becomes TC_NO_MEMORY. */
     const tc_status status = wu_json_check_memory(do_command(c, err), err);
 
     if (status == TC_OK)
@@ -286,7 +293,7 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
 
         /* The child process is confined and cannot move files there. */
         if (val_quarantine(c->places.quarantine, c->files[0], &why) != TC_OK)
-            fprintf(stderr, PROGRAM ": note: %s; the upload is left\n",
+            fprintf(stderr, PROGRAM ": note: %s; the upload was not moved\n",
                     tc_make_printable(why.message));
     }
     return status;
@@ -306,11 +313,12 @@ static tc_status answer_script(command *c, int *code, tc_err *err)
     if (c->verb == SCRIPT_INIT && val_server_lost(&c->places, c->files[0])) {
         tc_err why = { "" };
 
-        *code = tc_report_failure(PROGRAM,
-                                  tc_fail(&why, TC_TRY_LATER,
-                                          "%.600s: the server lost it: bin/texcell-again --lost",
-                                          c->files[0]),
-                                  &why);
+        *code = tc_report_failure(
+            PROGRAM,
+            tc_fail(&why, TC_TRY_LATER,
+                    "%.600s: the server lost this upload; run bin/texcell-again --lost",
+                    c->files[0]),
+            &why);
         return TC_OK;
     }
     status = val_private_folder(&c->private, err);
@@ -343,8 +351,8 @@ static tc_status script_many(command *c, tc_err *err)
     char line[LINE_MOST], *files[2];
     bool good = answers != NULL;
 
-    /* Unbuffered: else a child process could inherit buffered input, and move the position of the
-     * parent's standard input when it exits. */
+    /* Standard input must be unbuffered. Otherwise a child process could inherit buffered input,
+     * and change the position of the parent's standard input when it exits. */
     (void)setvbuf(stdin, NULL, _IONBF, 0);
     c->files = files;
     c->answers = answers;
@@ -395,9 +403,10 @@ static tc_status run(int argc, char **argv, tc_err *err)
     if (c.many)
         return script_many(&c, err);
     return_if_error(answer_script(&c, &code, err));
-    const int written = tc_report_failure(PROGRAM, TC_OK, err);
+    /* An error only if standard output could not be written. */
+    const int output_code = tc_report_failure(PROGRAM, TC_OK, err);
 
-    exit(code != 0 ? code : written); /* the child process has printed why */
+    exit(code != 0 ? code : output_code); /* the child process has printed why */
 }
 
 static void describe_libraries(char *text, size_t size)

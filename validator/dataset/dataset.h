@@ -1,9 +1,9 @@
 /*
  * The data set: the canonical results of a project in one SQLite database. docs/dataset.md
  * describes its tables for users.
- * TC_BAD_INPUT and TC_NO_MATCH mean faults of one unit's files, so that the caller can continue
- * with the next unit. Faults of the data set itself (it cannot be opened, is full, locked or
- * damaged) are reported by other codes.
+ * TC_BAD_INPUT and TC_NO_MATCH mean that the files of one unit have a fault; the caller can
+ * continue with the next unit. Faults of the data set itself (it cannot be opened, is full, locked
+ * or damaged) have other codes.
  */
 #ifndef VAL_DATASET_H
 #define VAL_DATASET_H
@@ -22,8 +22,8 @@ typedef struct val_dataset {
     bool only_reads;  /* the data set was opened with VAL_READ */
     sqlite3 *db;
     uint64_t bytes;      /* set with VAL_READ: length of the file */
-    uint64_t calls_left; /* set with VAL_READ: number of SQLite's progress calls after which reading
-                            is ended, as a crafted view could have an endless number of rows */
+    uint64_t calls_left; /* set with VAL_READ: after this number of calls of SQLite's progress
+                            handler reading is ended, as a crafted view could have endless rows */
     int log_pages;       /* set with VAL_WRITE_SHARED: pages of the write-ahead log after the last
                             commit */
 } val_dataset;
@@ -35,9 +35,9 @@ typedef enum val_mode {
     VAL_READ,
     VAL_WRITE,
     VAL_CREATE,      /* for writing; creates the file if it does not exist */
-    VAL_WRITE_SHARED /* for writing, if other processes will write soon after: the write-ahead log
-                    is emptied only when it has 8 MB, by this process or a later one, which saves
-                    four of five waits for the disk */
+    VAL_WRITE_SHARED /* for writing, if other processes will write soon after. The write-ahead log
+                        is emptied only when it has 8 MB, by this process or a later one. This saves
+                        four of five waits for the disk. */
 } val_mode;
 
 /* Opens the data set. val_dataset_close must be called, also after a failure. */
@@ -61,9 +61,9 @@ bool val_sql_next(const val_dataset *ds, sqlite3_stmt *stmt, tc_status *status, 
 void val_sql_close(sqlite3_stmt **stmt); /* finalizes; *stmt may be NULL */
 /* Runs a statement that returns no rows, and resets it so that it can be bound again. */
 tc_status val_sql_run(const val_dataset *ds, sqlite3_stmt *stmt, tc_err *err);
-/* Does the same as val_sql_prepare with the SQL in `text`, which it frees. */
+/* Prepares the statement in `text`, as val_sql_prepare does, and frees `text`. */
 tc_status val_sql_query(const val_dataset *ds, sqlite3_str *text, sqlite3_stmt **out, tc_err *err);
-/* Executes the SQL in `text`, which it frees. */
+/* Executes the statements in `text`, which must return no rows, and frees `text`. */
 tc_status val_sql_execute_built(const val_dataset *ds, sqlite3_str *text, tc_err *err);
 
 /* Begin and end a transaction that writes. val_begin_transaction waits for other writers.
@@ -83,13 +83,15 @@ val_time val_current_time(void);
 
 /* A canonical result and its origin. */
 typedef struct val_delivery {
-    const char *workunit;    /* path of the work unit; NULL: the result is checked by itself */
-    bool workunit_optional;  /* if that file is not valid, the result is also checked by itself */
-    const char *result;      /* path of the result */
-    const char *name;        /* name of the work unit */
+    const char *workunit;   /* path of the work unit; NULL: the result is checked without it, by the
+                               description in the result (val_unit_of_result) */
+    bool workunit_optional; /* if the work unit's file is not valid, the result is checked as if
+                               `workunit` were NULL; otherwise this is an error */
+    const char *result;     /* path of the result */
+    const char *name;       /* name of the work unit */
     const char *result_name; /* name of the result's file, as it was uploaded */
     int64_t wu_id;           /* BOINC's number of the work unit; 0 if there is none */
-    uint64_t max_memory;     /* greatest number of bytes of the rows of an item; 0: the default of
+    uint64_t max_memory;     /* the most bytes of memory for one item's rows; 0: the default of
                                 val_check or val_check_form */
     const char *folder;      /* folder for copies of results with arrays that fit no table, and of
                                 refused results */
@@ -112,10 +114,10 @@ tc_status val_store_tables(const val_dataset *ds, const wu_result_file *file,
                            const wu_tables *tables, const char *analysis, int64_t first_item,
                            tc_err *err);
 
-/* Returns the number of axes of a table that become key columns in the data set, or 0 if the table
- * is not cut. A table is "cut" (each of its rows becomes several rows) if it consists of one array
- * whose first axes have numbers and whose other axes have words: the numbers become the keys of
- * rows, and the words name the columns. */
+/* A table is "cut" (each of its rows becomes several rows in the data set) if it consists of one
+ * array whose first axes have numbers and whose other axes have words. The numbers become the keys
+ * of rows, and the words name the columns. Returns the number of axes that become key columns, or 0
+ * if the table is not cut. */
 unsigned val_cut_axes(const wu_table *table);
 /* Makes the views over a cut table, BASE_long and BASE_wide_..., and replaces older ones (views.c).
  */
@@ -129,16 +131,16 @@ void val_split_column_name(char *name, unsigned n, const char *part[WU_MAX_AXES]
 
 /* --- refused results and failed work units (refuse.c) ----------------------------------------- */
 
-/* Records a delivery that is not stored, with the reason, and copies its file. Sets *kept to the
- * path of the copy within d->folder, which the caller frees, or to NULL if there is no file to
- * copy. */
+/* Records a delivery that is not stored, with the reason, and copies its file. kind: "invalid",
+ * "conflict", "changed", "missing" or "fault" (docs/dataset.md). Sets *kept to the path of the copy
+ * within d->folder, which the caller frees, or to NULL if there is no file to copy. */
 tc_status val_record_refused(const val_dataset *ds, const val_delivery *d, const char *kind,
                              const char *reason, char **kept, tc_err *err);
 
-/* Deletes a unit of this name, with all rows of its items, from the data set; records it in the
- * table `refused`, once for each of its names; and prints these names, one a line. Sets *was_found
- * to whether there was such a unit. As several units may have the same name, it must be called
- * until *was_found is false. */
+/* Deletes one unit of this name, with all rows of its items, from the data set. A unit has one or
+ * more names; for each of them this adds a row to the table `refused` and prints a line. Sets
+ * *was_found to whether there was such a unit. Several units may have the same name, so this must
+ * be called until *was_found is false. */
 tc_status val_delete_unit(const val_dataset *ds, const char *name, const char *why,
                           const char *folder, bool *was_found, tc_err *err);
 
@@ -159,8 +161,8 @@ tc_status val_export(const val_dataset *ds, const char *folder, const char *only
 
 /* --- a page (report.c) ------------------------------------------------------------------------ */
 
-/* Writes the page `output`, and replaces an older one in one step. store: the folder of kept files.
- */
+/* Writes an HTML page about the data set (progress, refused results, newest items, histograms) to
+ * the file `output`, and replaces an older file in one step. store: the folder of kept files. */
 tc_status val_report(const val_dataset *ds, const char *store, const char *output, tc_err *err);
 
 #endif

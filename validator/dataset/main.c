@@ -17,8 +17,8 @@
 #include "validator/dataset/dataset.h"
 
 #define PROGRAM "texcell-assimilate"
-#define WORKUNITS "../download"
-#define FILES ".files"
+#define WORKUNITS "../download" /* the default of --workunits */
+#define FILES ".files"          /* appended to --db for the default of --store */
 
 static const char usage[] =
     "usage: texcell-assimilate --db FILE [--store DIR] [--max-memory MIB]\n"
@@ -64,7 +64,7 @@ static const char usage[] =
     "\n"
     "After exit code 0 BOINC deletes the files; any other code stops the daemon. So\n"
     "the code is 0 if the unit is stored, or recorded as refused with a copy of its\n"
-    "file; it is not 0 for faults that every unit would meet: wrong arguments, a\n"
+    "file. It is not 0 for faults that concern every unit: wrong arguments, a\n"
     "data set that cannot be written, files that cannot be read.\n"
     "\n"
     "Exit codes: 0 done, 1 bad usage, 2 not a valid result (or work unit), 3 try\n"
@@ -76,9 +76,9 @@ typedef struct options {
     const char *db, *store;
     const char *workunits; /* --workunits; NULL: the command is not `script` */
     const char *output, *only, *accepted, *why;
-    uint64_t mib; /* --max-memory */
+    uint64_t mib; /* --max-memory, in MiB; 0 if it was not given */
     int n;        /* number of arguments that are not options */
-    char **args;  /* [n] */
+    char **args;  /* [n] these arguments */
 } options;
 
 /* --- arguments ------------------------------------------------------------------------------- */
@@ -94,6 +94,7 @@ static tc_status read_options(int argc, char **argv, const tc_option *known, opt
     return TC_OK;
 }
 
+/* Parses a decimal integer >= 0. Returns false if the text is anything else. */
 static bool parse_number(const char *text, int64_t *out)
 {
     char *end;
@@ -103,7 +104,8 @@ static bool parse_number(const char *text, int64_t *out)
     return text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
 }
 
-/* Returns the folder of kept files, which the caller frees, or NULL if there is no memory. */
+/* Returns the folder of --store or its default, which the caller frees, or NULL if there is no
+ * memory. */
 static char *store_of(const options *o)
 {
     char *const folder = o->store != NULL ? strdup(o->store) : malloc(strlen(o->db) + sizeof FILES);
@@ -188,8 +190,9 @@ static tc_status confine_command(const session *s, const options *o, tc_err *err
                        OS_CALLS_MODIFY_FILES | OS_CALLS_LOCK_FILES, err);
 }
 
-/* Checks that the file, if it exists, is an SQLite database: in a command given by hand, another
- * file is a wrong argument. Not called by `script`, where it would be a damaged data set. */
+/* Checks that the file, if it exists, is an SQLite database. Called by commands that a person
+ * gives: any other file is a wrong argument. `script` does not call this, as there such a file
+ * would be a damaged data set. */
 static tc_status check_kind(const char *db, tc_err *err)
 {
     static const char magic[] = "SQLite format 3";
@@ -222,7 +225,7 @@ static tc_status store_given_result(int argc, char **argv, tc_err *err)
     if (o.n != 1 && o.n != 2)
         return tc_fail(err, TC_USAGE, "takes a result, or a work unit and a result, %d files given",
                        o.n);
-    for (int i = 0; i < o.n; i++) /* before the data set is opened, as that may create it */
+    for (int i = 0; i < o.n; i++) /* checked first, as opening the data set may create it */
         if (access(o.args[i], F_OK) != 0)
             return tc_fail(err, TC_BAD_INPUT, "%.600s: cannot open: %s", o.args[i],
                            strerror(errno));
@@ -327,7 +330,7 @@ static tc_status store_or_refuse(session *s, const options *o, const char *priva
     }
 }
 
-/* Opens the data set for the upload with which the script was called. */
+/* Opens the data set, to store the upload that is the script's argument. */
 static tc_status open_upload(session *s, const options *o, tc_err *err)
 {
     const char *const name = os_base_name(o->args[1]);
@@ -529,18 +532,18 @@ static tc_status put_report(const val_dataset *ds, const options *o, tc_err *err
     return TC_OK;
 }
 
-/* The size of a table or page that is written from an untrusted data set is limited to LEAST_OUTPUT
- * plus OUTPUT_A_BYTE bytes for each byte of the data set: a name that is stored once may be
- * repeated in every row of a table. */
-enum { LEAST_OUTPUT = 1 << 30, OUTPUT_A_BYTE = 64 };
+/* A table or page that is written from an untrusted data set may have at most OUTPUT_BASE bytes
+ * plus OUTPUT_PER_BYTE bytes for each byte of the data set. The factor is large, as a name that is
+ * stored once may be repeated in every row of a table. */
+enum { OUTPUT_BASE = 1 << 30, OUTPUT_PER_BYTE = 64 };
 
 /* A command that reads a data set. It runs in a child process, since the data set may be untrusted.
  */
 typedef struct read_command {
     const options *o;
     tc_status (*work)(const val_dataset *ds, const options *o, tc_err *err);
-    const os_place *places; /* [2]: places that the command reads or writes besides the data set;
-                               one with may = OS_MAY_NOTHING or path = NULL is unused */
+    const os_place *places; /* [2] places that the command reads or writes besides the data set; a
+                               place with may = OS_MAY_NOTHING or path = NULL is unused */
     char *private;          /* folder for SQLite's temporary files */
 } read_command;
 
@@ -569,7 +572,7 @@ static int read_in_child(void *user)
 
     if (status == TC_OK && r->work == export_tables) /* the confined process may not make folders */
         status = wu_make_folder(r->o->output, &err);
-    os_limit_files(LEAST_OUTPUT + OUTPUT_A_BYTE * ds.bytes);
+    os_limit_files(OUTPUT_BASE + OUTPUT_PER_BYTE * ds.bytes);
     if (status == TC_OK)
         status = confine_reading(r, &err);
     if (status == TC_OK)
