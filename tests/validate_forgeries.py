@@ -401,7 +401,7 @@ def broken_arrays(honest):
         r = honest.copy()
         r.arrays["item_spacing"][0, 1] *= 2
         yield ("another size of pixels", r.bytes(),
-               "array item_spacing: is not what the work unit gives")
+               "array item_spacing: differs from what the work unit defines")
     no_header = "its header is not that of"
     yield "a narrower type", replaced(npy(wide)), "array %s: has the wrong type" % name
     yield "an unsigned type", replaced(npy(a, descr="<u8")), no_header
@@ -437,7 +437,7 @@ def broken_arrays(honest):
     yield "an additional first array", with_array_added("aaa", True), "array aaa stands where"
     yield "two arrays in the wrong order", with_swapped_arrays(), "stands where|wrong type|axes"
     yield ("a changed item_names", with_renamed_item(),
-           "array item_names: is not what the work unit gives")
+           "array item_names: differs from what the work unit defines")
     yield "item_names of a wider type", with_array(honest, "item_names",
                                          npy(honest.arrays["item_names"].astype("<U40"))), \
         "array item_names: has the wrong type"

@@ -14,7 +14,7 @@ typedef struct row_array {
     size_t index; /* index of the array in the NPZ */
     wu_npz_stream *stream;
     size_t row_bytes;
-    bool is_table; /* the array has any number of rows for each item; false: one row */
+    bool is_table; /* true: the array has any number of rows for each item; false: one row */
 } row_array;
 
 /* An open result of the work unit `unit`, and the state of reading it item by item. */
@@ -22,27 +22,27 @@ struct val_items {
     const an_unit *unit;
     const char *path;
     wu_npz_reader *r;
-    wu_output once;  /* the arrays of the whole result */
+    wu_output once;  /* the arrays that a result has once, with the data that they must have */
     wu_output first; /* the arrays of the first item, without data */
     size_t n_rows;   /* number of elements of `rows` */
     row_array *rows; /* the arrays with rows of all items */
 
     wu_npz_buffer *own; /* [first.n] buffers for the data of an item's own arrays: those that only
                            this item has, such as labels_NAME */
-    uint64_t max_bytes; /* limit for the rows of an item; 0: the limit is an_rows_bytes */
+    uint64_t max_bytes; /* the most bytes of the rows of an item; 0: as many as an_rows_bytes */
     size_t index;       /* index of the next item */
-    size_t next_own;    /* index of the first of the next item's own arrays */
-    /* The first column of the tables has the index of each row's item: */
-    uint64_t unread;  /* number of rows of this column that have not been read */
+    size_t next_own;    /* index in the NPZ of the next array to open or to read */
+    /* The first array of the tables has the index of each row's item. */
+    uint64_t unread;  /* number of rows of this array that have not been read */
     int64_t row_item; /* the item of the row that was read last */
-    bool row_waits;   /* this row belongs to an item that has not been returned yet */
+    bool row_waits;   /* this row was read ahead: it belongs to a later item */
 };
 
 /* --- result.json ----------------------------------------------------------------------------- */
 
 static tc_status refuse_difference(const val_items *v, const char *key, tc_err *err)
 {
-    return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" is not that of the work unit", v->path,
+    return tc_fail(err, TC_BAD_INPUT, "%s: %s: \"%s\" differs from that of the work unit", v->path,
                    WU_RESULT_JSON, key);
 }
 
@@ -141,8 +141,8 @@ static tc_status check_same(const val_items *v, size_t index, const wu_out_array
 
     return_if_error(wu_npz_load_array(v->r, index, &data, err));
     if (memcmp(data, want->data, (size_t)bytes) != 0)
-        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: is not what the work unit gives", v->path,
-                       want->info.name);
+        return tc_fail(err, TC_BAD_INPUT, "%s: array %s: differs from what the work unit defines",
+                       v->path, want->info.name);
     return TC_OK;
 }
 
@@ -157,6 +157,7 @@ static tc_status check_constants(val_items *v, tc_err *err)
     return TC_OK;
 }
 
+/* Sets *out to the arrays, without data, that the result must have for the item. */
 static tc_status compute_expected(const val_items *v, size_t item, wu_output *out, tc_err *err)
 {
     return v->unit->analysis->declare_arrays(v->unit->params, &v->unit->job->items[item], out, err);
@@ -266,8 +267,9 @@ static tc_status check_own(const val_items *v, tc_err *err)
     return status;
 }
 
-/* Opens the file. Refuses it if it has more than twice the members, or four times the JSON, that
- * texcell would write: with fewer, the message can name the superfluous array or key. */
+/* Opens the file. Refuses it if it has more than twice the members, or four times the bytes of
+ * JSON, that texcell would write. Below these limits, later checks name the superfluous array or
+ * key. */
 static tc_status open_file(val_items *v, tc_err *err)
 {
     json_auto_t *parameters = an_params_as_run(v->unit->params);
@@ -371,7 +373,7 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
         if (status == TC_OK &&
             (v->row_item < (int64_t)v->index || v->row_item >= (int64_t)v->unit->job->n_items))
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: array %s: a row of item %lld after those of item %zu", v->path,
+                           "%s: array %s: a row of item %lld follows rows of item %zu", v->path,
                            wu_npz_array_info(v->r, table->index)->name, (long long)v->row_item,
                            v->index);
         if (v->row_item != (int64_t)v->index)

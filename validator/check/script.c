@@ -62,8 +62,8 @@ tc_status val_confirm_fault(tc_status first, tc_status again, tc_err *err)
 
 /* --- the work unit of an upload -------------------------------------------------------------- */
 
-/* Shortens *n, the length of a name, so that the name loses the "_", prefix and digits at its end.
- * Returns false, and changes nothing, if the name does not end with these. */
+/* If the name of *n characters ends with "_", `prefix` and digits, shortens *n by this ending.
+ * Otherwise returns false, and changes nothing. */
 static bool drop_number(const char *name, size_t *n, const char *prefix)
 {
     const size_t length = strlen(prefix);
@@ -111,11 +111,11 @@ static tc_status find_in_part(const char *folder, const char *part, const char *
     return status;
 }
 
-/* The search for a work unit's file in the subfolders of a folder. */
+/* The search for a work unit's file NAME.zip in the subfolders of a folder. */
 typedef struct search {
-    const char *folder, *name;
-    size_t length;
-    char *path;
+    const char *folder, *name; /* `name` begins with NAME, */
+    size_t length;             /* which has this length */
+    char *path;                /* of the file; NULL until it is found */
     tc_status status;
     tc_err *err;
 } search;
@@ -252,7 +252,7 @@ tc_status val_script_init(const val_places *places, const char *result,
         check_upload(places, places->accepted, result, verification, lasting, err);
     val_verification same = *verification; /* for the second check, which confirms TC_BAD_INPUT */
 
-    same.fraction = same.alone = 0; /* no items need be computed again for it */
+    same.fraction = same.alone = 0; /* computing items again is not needed to confirm it */
     return status == TC_BAD_INPUT
                ? val_confirm_fault(status, check_upload(places, NULL, result, &same, lasting, NULL),
                                    err)
@@ -260,7 +260,7 @@ tc_status val_script_init(const val_places *places, const char *result,
 }
 
 /* Copies an upload, and checks that it is the file that was accepted. TC_TRY_LATER: it is another
- * one, and has to be checked again first. */
+ * file, which script-init has to check first. */
 static tc_status copy_accepted(const val_places *places, const char *upload, val_copy *copy,
                                tc_err *err)
 {
@@ -307,8 +307,8 @@ tc_status val_script_compare(const val_places *places, const char *a, const char
 bool val_same_uploads(const val_places *places, const char *a, const char *b)
 {
     const char *const uploads[] = { a, b };
-    val_copy read[2];
-    bool good = places->accepted != NULL, known = false;
+    val_copy read[2];                                    /* sizes and SHA-256 of the uploads */
+    bool good = places->accepted != NULL, known = false; /* good: all files so far are accepted */
 
     for (int i = 0; good && i < 2; i++)
         good = val_read_upload(uploads[i], &read[i], NULL) == TC_OK &&

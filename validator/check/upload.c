@@ -58,6 +58,7 @@ tc_status val_private_folder(char **folder, tc_err *err)
     return TC_OK;
 }
 
+/* Removes a file of the folder. A function for os_list; user: the folder's path. */
 static int remove_entry(void *user, const char *name, bool may_be_folder)
 {
     char *const path = wu_join_path(user, name, "");
@@ -225,8 +226,8 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
     return status == TC_BAD_INPUT && os_kind_of(path) == OS_NOTHING ? TC_OK : status;
 }
 
-/* Returns the last line about an upload, or about a version of the work unit, in a record, or NULL.
- */
+/* Returns the last line of a record (`text`) that ends with the name of `upload`, or NULL. For the
+ * work unit's own file, `upload` is its version. */
 static const char *find_line(const char *text, const char *upload)
 {
     const char *const name = os_base_name(upload), *last = NULL;
@@ -239,7 +240,8 @@ static const char *find_line(const char *text, const char *upload)
     return last;
 }
 
-/* Writes the line about an upload, or a version of the work unit, into `out`. */
+/* Writes the line of a record about an upload into `out`, a buffer of `room` bytes. For the work
+ * unit's own file, `upload` is its version. */
 static void write_line(const char sha256[TC_SHA256_TEXT], uint64_t size, const char *upload,
                        char *out, size_t room)
 {
@@ -365,11 +367,11 @@ void val_forget_unit(const char *folder, const char *workunit)
 enum { MOST_REFUSED = 1000 };
 static const uint64_t most_refused_bytes = (uint64_t)1 << 30;
 
-/* The files in a folder: their number, their bytes, and the oldest. */
+/* The number and bytes of the files in a folder, and the oldest file. */
 typedef struct file_count {
     const char *folder;
     char *oldest; /* path of the oldest file; owned */
-    time_t time;  /* when this file was changed */
+    time_t time;  /* when this file was last changed */
     uint64_t bytes;
     size_t files;
 } file_count;
@@ -398,7 +400,8 @@ static int count_file(void *user, const char *name, bool may_be_folder)
     return 0;
 }
 
-/* Removes the oldest files until the folder is within its bounds. */
+/* Removes the oldest files until the folder has at most MOST_REFUSED files and most_refused_bytes.
+ */
 static void delete_excess_files(const char *folder)
 {
     bool over = true;

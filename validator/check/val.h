@@ -27,8 +27,8 @@ typedef struct val_verification {
     double max_seconds; /* limit for computing items again; TC_TRY_LATER if it is exceeded. 0: there
                            is no limit */
     uint64_t max_memory; /* bytes for computing one item again, and for the rows of one item;
-                            TC_NO_MEMORY if more are needed. 0: computing has no limit, and rows
-                            have that of an_rows_bytes */
+                            TC_NO_MEMORY if more are needed. 0: computing has no limit, and the
+                            limit of rows is an_rows_bytes */
 } val_verification;
 
 /* Draws options->seed from the system's random numbers, unless `seeded`. Called after the result
@@ -44,7 +44,7 @@ tc_status val_draw_seed(val_verification *options, tc_err *err);
 tc_status val_check(const an_unit *unit, const char *result, const val_verification *verification,
                     tc_err *err);
 
-/* Checks the form of a result alone, not its values: for a work unit whose items' sizes are not
+/* Checks only the form of a result, not its values. Used for a work unit whose items' sizes are not
  * known. max_memory: bytes for the rows of an item; 0: AN_ROWS_BYTES (512 MiB). */
 tc_status val_check_form(const an_unit *unit, const char *result, uint64_t max_memory, tc_err *err);
 
@@ -59,14 +59,16 @@ typedef struct val_places {
     const char *accepted;   /* records of accepted uploads and of their work units' SHA-256; NULL:
                                no records */
     const char *quarantine; /* refused uploads are moved here; NULL: they stay where they are */
-    const char *alone;      /* has a file for each submission with a quorum of one; NULL: unknown */
+    const char *alone;      /* has a file for each submission with a quorum of one; NULL: it is not
+                               known which these are */
     const char *private;    /* private copies of uploads (val_private_folder) */
 } val_places;
 
 /* val_check and val_compare for the scripts that BOINC's script_validator calls. An upload's name
- * contains that of its work unit. TC_TRY_LATER: the host that sent the file is not to blame, since
- * the file cannot be read now, or its work unit is not found. With places->accepted,
- * val_script_init records the upload as accepted, and val_script_compare requires that both were.
+ * contains the name of its work unit. TC_TRY_LATER: the host that sent the file is not to blame,
+ * since the file cannot be read now, or its work unit is not found. With places->accepted,
+ * val_script_init records the upload as accepted, and val_script_compare requires that both uploads
+ * were accepted.
  * *lasting is set to true if the work unit is missing from a folder that can be read, or is
  * damaged: waiting does not change that. */
 tc_status val_script_init(const val_places *places, const char *result,
@@ -104,16 +106,16 @@ void val_private_hide_path(const char *folder, char *message);
  * failure. TC_BAD_INPUT: the upload is not a regular file. */
 tc_status val_copy_upload(const char *folder, const char *upload, val_copy *out, tc_err *err);
 void val_copy_free(val_copy *copy);
-/* Copies the bytes of the open file `in` (`from`: its name in messages) to the open file `out`, or
- * with out < 0 only reads them. Sets copy->size and copy->sha256. */
+/* Copies the bytes of the open file `in` to the open file `out`; if out < 0, only reads them. from:
+ * the name of `in` in messages. Sets copy->size and copy->sha256. */
 tc_status val_copy_bytes(int in, const char *from, int out, val_copy *copy, tc_err *err);
 /* Reads an upload without copying it: sets size and sha256, and path to NULL. */
 tc_status val_read_upload(const char *upload, val_copy *out, tc_err *err);
 /* Records in the folder `folder` (val_places.accepted) that an upload was accepted as `copy`. */
 tc_status val_record_accepted(const char *folder, const char *upload, const val_copy *copy,
                               tc_err *err);
-/* Checks whether the upload, now read as `copy`, is what was accepted. TC_NO_MATCH: it has changed.
- * Sets *known to whether there is a record of it. */
+/* Checks whether the upload, now read as `copy`, is unchanged since it was accepted. TC_NO_MATCH:
+ * it has changed. Sets *known to whether there is a record of the upload. */
 tc_status val_check_accepted(const char *folder, const char *upload, const val_copy *copy,
                              bool *known, tc_err *err);
 /* Sets job->file_sha256 like wu_job_compute_sha256. If folder (val_places.accepted) is not NULL,
@@ -122,7 +124,7 @@ tc_status val_check_accepted(const char *folder, const char *upload, const val_c
 tc_status val_job_sha256(const char *folder, wu_job *job, tc_err *err);
 /* Removes the records of this upload's work unit and of all its uploads. */
 void val_remove_records(const char *folder, const char *upload);
-/* The same for a work unit, by its name. */
+/* Removes the records of the work unit with this name, and of all its uploads. */
 void val_forget_unit(const char *folder, const char *workunit);
 /* Moves a refused upload into a folder (which is made if necessary) that keeps the newest files, up
  * to 1,000 and 1 GiB; BOINC itself never deletes refused uploads. An upload that is not a regular
@@ -132,8 +134,9 @@ tc_status val_quarantine(const char *folder, const char *upload, tc_err *err);
 /* The following functions are shared by the two scripts and texcell-assimilate. */
 
 /* Runs work(user) in a child process, so that a crash is not counted as a fault of the file that is
- * read (`file`: its name in messages). Sets *code to what `work` returned. Returns TC_TRY_LATER if
- * the signal *ended_by has ended the child or, with *ended_by 0, if no process could be started. */
+ * read. file: the name of this file in messages. Sets *code to what `work` returned. Returns
+ * TC_TRY_LATER if the signal *ended_by has ended the child or, with *ended_by 0, if no process
+ * could be started. */
 tc_status val_run_child(int (*work)(void *user), void *user, const char *file, int *code,
                         int *ended_by, tc_err *err);
 /* Confines this process: from now on it can open nothing but these places (os_confine). calls:

@@ -21,16 +21,17 @@
 
 /* The average time for checking pixels, as a share of the time that computing the result takes. */
 static const double pixels_budget = 0.018;
-/* The number of operations, in the unit of an_plan.flops, that take as long as reading a byte of
- * pixels.
+/* Reading a byte of pixels takes as long as this number of operations (the unit of an_plan.flops).
  */
 static const double reading_flops = 25;
 
-/* A unit of fewer operations than this (some hundredths of a second) is computed again completely.
- * A quarter of randomly generated units are smaller; they take a hundredth of the total time. */
+/* A unit of fewer operations than this, which take some hundredths of a second, is computed again
+ * completely. A quarter of randomly generated units are smaller; together they take a hundredth of
+ * the time of all. */
 static const double few_flops = 6e7;
 
-/* Chooses `wanted` of n items: every set of this size has the same probability. */
+/* Chooses `wanted` of n items, such that every set of this size has the same probability (selection
+ * sampling: item i is chosen with the probability (number still wanted) / (n - i)). */
 static void choose_items(uint64_t seed, size_t n, size_t wanted, bool *chosen)
 {
     for (size_t i = 0; i < n; i++) {
@@ -39,9 +40,9 @@ static void choose_items(uint64_t seed, size_t n, size_t wanted, bool *chosen)
     }
 }
 
-/* The time for checking an item's pixels, without reading them, as a share of the time for
- * computing the item. It is 1 if the analysis has no such check: the item is then computed again.
- */
+/* Returns the time for checking an item's pixels, without reading them, as a share of the time for
+ * computing the item. Returns 1 if the analysis has no such check, as the item is then computed
+ * again. */
 static double pixels_share(const an_analysis *a, const an_work *work)
 {
     return a->check_pixels != NULL ? a->pixels_share(work) : 1;
@@ -50,8 +51,8 @@ static double pixels_share(const an_analysis *a, const an_work *work)
 /* Chooses the items whose pixels are checked. The probability of an item is proportional to its
  * number of operations, which a forger would save: the operations of the unit, in the order of
  * items, are divided into equal stretches, and the item at a random point of each stretch is
- * chosen. An item with more than half of all operations is always chosen. Sets v->small, too:
- * whether the unit has fewer than few_flops operations, and all its items are checked. */
+ * chosen. An item with more than half of all operations is always chosen. Also sets v->small to
+ * whether the unit has fewer than few_flops operations; then all its items are checked. */
 static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
 {
     const an_unit *const unit = v->unit;
@@ -59,8 +60,9 @@ static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
     TC_AUTOFREE double *const end = calloc(n, sizeof *end); /* operations of items 0 to i */
     uint64_t random = v->seed ^ PIXEL_CHECKS;
     double all = 0;         /* operations of all items */
-    double checks_cost = 0; /* sum over the items of operations times the cost of a check */
-    double first = 0;       /* begin of the current stretch, in operations */
+    double checks_cost = 0; /* sum, over the items, of the item's operations times the cost of
+                               checking it */
+    double first = 0;       /* start of the current stretch, in operations */
     double point, step;     /* the random point in this stretch; the length of a stretch */
 
     if (end == NULL)
@@ -69,6 +71,7 @@ static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
         const wu_item *const item = &unit->job->items[i];
         an_work work = { .params = unit->params, .item = item, .threads = 1 };
         return_if_error(unit->analysis->plan(unit->params, item, &work.plan, err));
+        /* Bytes of a pixel: its channels, a mask and a label. */
         const double bytes = (item->bits == 16 ? 2.0 : 1.0) * item->channels + (item->n_masks > 0) +
                              2 * (item->n_labels > 0);
 
@@ -80,6 +83,7 @@ static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
     v->small = all < few_flops;
     /* Checking one item in each stretch of `step` operations costs checks_cost / step on average.
      */
+    /* This is at most pixels_budget * all; the number of stretches is an integer >= 1. */
     step = all / fmax(floor(pixels_budget * all * all / checks_cost), 1);
     point = step * 0x1p-64 * (double)tc_random(&random);
     for (size_t i = 0; i < n; i++) {
@@ -88,6 +92,7 @@ static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
         v->looked_at[i] = v->small || end[i] - start > all / 2;
         while (point < end[i]) {
             v->looked_at[i] = true;
+            /* Continues with the next stretch, or with the one that contains this item's end. */
             first += step * fmax(floor((end[i] - first) / step), 1);
             point = first + step * 0x1p-64 * (double)tc_random(&random);
         }
@@ -109,6 +114,7 @@ static double odds_of_finding(size_t n, size_t chosen, size_t forged)
 /* Prints how many items are computed again, and how likely forged items are caught. */
 static void report_items(const val_verifier *v, size_t n)
 {
+    /* One item, a tenth, half and all of the items. */
     const size_t forged[] = { 1, (n + 9) / 10, (n + 1) / 2, n };
     size_t last = 0;
 
@@ -136,7 +142,8 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     assert(options->fraction >= 0 && options->fraction <= 1 && options->threads >= 1);
     assert(options->fraction == 0 || (options->chance > 0 && options->chance <= 1));
     const size_t n = unit->job->n_items;
-    /* The number of items to compute. The product may exceed a whole number by a rounding error. */
+    /* The number of items to compute, rounded up. The product may exceed an integer by a rounding
+     * error, which must not add an item. */
     const double share = ceil(options->fraction * (double)n - 1e-9);
     uint64_t chance = options->seed ^ CHANCE;
 
@@ -193,7 +200,7 @@ static void compare_array(val_names *names, size_t index, const wu_out_array *cl
             val_show_difference(names, info, index, i, a + i * size, b + i * size);
 }
 
-/* Returns the bytes that computing the item takes. */
+/* Returns the bytes of memory that computing the item takes. */
 static uint64_t memory_of(const an_work *work)
 {
     return work->plan.memory_bytes + work->threads * work->plan.thread_bytes;

@@ -230,6 +230,7 @@ static const char schema[] = "CREATE TABLE units("
                              " stored TEXT NOT NULL,"
                              " PRIMARY KEY(wu_id, name)) WITHOUT ROWID;";
 
+/* Sets *value to the integer that "PRAGMA name" returns. */
 static tc_status read_pragma(const val_dataset *ds, const char *name, int64_t *value, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
@@ -246,7 +247,7 @@ static tc_status check_columns(const val_dataset *ds, tc_err *err)
     tc_status status =
         val_sql_prepare(ds, &stmt, err,
                         "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_xinfo(t.name) c "
-                        "WHERE t.type = 'table' AND c.hidden > 1");
+                        "WHERE t.type = 'table' AND c.hidden > 1"); /* 2 and 3: generated columns */
 
     if (val_sql_next(ds, stmt, &status, err))
         return tc_fail(err, TC_IO,
@@ -353,11 +354,13 @@ static int record_log_pages(void *pages, sqlite3 *db, const char *name, int n)
  * since a query on a crafted view could run endlessly. */
 enum { CALL_STEPS = 1 << 20, MIN_CALLS = 1024, STEPS_PER_BYTE = 400 };
 
+/* Returns nonzero, which ends reading, when *calls has been counted down to 0. */
 static int count_call(void *calls)
 {
     return (*(uint64_t *)calls)-- == 0;
 }
 
+/* Returns the length of a file, or 0 if it is not known. */
 static uint64_t bytes_of(const char *path)
 {
     struct stat info;
@@ -386,7 +389,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
      */
     char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
     bool empty = false;
-    int keep_log = 1;
+    int keep_log = 1; /* true, for SQLITE_FCNTL_PERSIST_WAL */
     tc_status status = TC_OK;
 
     *out = (val_dataset){ .path = path, .only_reads = mode == VAL_READ };

@@ -16,15 +16,16 @@ typedef struct table_writer {
     const val_dataset *ds;
     const char *folder;
     const char *only_table; /* the only table that is requested; NULL: all are */
-    char *other_tables; /* [MAX_OTHERS]: names of the tables that were not requested, for the error
-                           if there is none that was */
+    char *other_tables; /* [MAX_OTHERS] names of the tables that were not requested; printed if the
+                           requested table does not exist */
     sqlite3_str *files; /* "/NAME" of each table written */
     size_t written;     /* number of tables written */
 } table_writer;
 
-enum { MAX_OTHERS = 600 };
+enum { MAX_OTHERS = 600 }; /* bytes of table_writer.other_tables */
 
-/* Whether a table is to be written. If not, its name is added to x->other_tables. */
+/* Whether the table of the file `file`.csv is to be written. If not, its name is added to
+ * x->other_tables. */
 static bool is_requested(const table_writer *x, const char *file)
 {
     const bool requested = x->only_table == NULL || strcmp(x->only_table, file) == 0;
@@ -54,8 +55,8 @@ static void put_column(wu_csv *csv, sqlite3_stmt *row, int column, const char *n
     }
 }
 
-/* Opens a table's file. titles: the first column titles. An existing file is replaced only if it
- * begins with these titles, and so is the table of an earlier export. */
+/* Opens a table's file. titles: the first titles of columns, separated by commas. An existing file
+ * is replaced only if it begins with these titles, which means that an earlier export wrote it. */
 static tc_status open_table(table_writer *x, const char *file, const char *titles, wu_csv *csv,
                             tc_err *err)
 {
@@ -85,6 +86,7 @@ static tc_status put_query(const table_writer *x, const char *query, wu_csv *csv
     return status;
 }
 
+/* Writes the table `file`, if it is requested, from a query. titles: as for open_table. */
 static tc_status write_query(table_writer *x, const char *file, const char *titles,
                              const char *query, tc_err *err)
 {
@@ -103,9 +105,8 @@ static tc_status write_query(table_writer *x, const char *file, const char *titl
 /* Writes workunit, item and source of the current item. */
 static void put_item(wu_csv *csv, sqlite3_stmt *item)
 {
-    put_column(csv, item, 1, "");
-    put_column(csv, item, 2, "");
-    put_column(csv, item, 3, "");
+    for (int i = 1; i <= 3; i++) /* the columns of the query in put_items */
+        put_column(csv, item, i, "");
 }
 
 /* A table of an analysis. A "cut" table (tables.c) has several rows an item, one for each
@@ -118,11 +119,13 @@ typedef struct analysis_table {
     int n_words;      /* a cut table: the number of words that each column's name consists of */
 } analysis_table;
 
-/* Functions of this type write the cells, or the lines, for a row of the table. */
+/* A function of this type writes the cells, or the lines, for one row of the table (`row`) of the
+ * current item (`item`, a row of the query in put_items). */
 typedef tc_status (*row_writer)(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                                 wu_csv *csv, tc_err *err);
 
-/* Writes a line for each row. */
+/* A row_writer: writes one line, with the item and all columns of the row but the first, which is
+ * the item's id. */
 static tc_status put_row(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                          wu_csv *csv, tc_err *err)
 {
@@ -133,8 +136,9 @@ static tc_status put_row(const analysis_table *t, sqlite3_stmt *item, sqlite3_st
     return wu_csv_end_line(csv, err);
 }
 
-/* Writes a cell for each column after the keys and the item. NULL is written as "nan". If the item
- * has no row for the group of keys, its numbers were not computed, and empty cells are written. */
+/* A row_writer: writes a cell for each column after the keys and the item. NULL is written as
+ * "nan". If the item has no row for this combination of keys, its numbers were not computed, and
+ * the cells are empty. */
 static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                            wu_csv *csv, tc_err *err)
 {
@@ -147,8 +151,8 @@ static tc_status put_cells(const analysis_table *t, sqlite3_stmt *item, sqlite3_
     return TC_OK;
 }
 
-/* Writes a line for each column after the keys and the item: keys, the words of the column's name,
- * value. */
+/* A row_writer: writes a line for each column after the keys and the item. The line has the item,
+ * the keys, the words of the column's name, and the value. */
 static tc_status put_lines(const analysis_table *t, sqlite3_stmt *item, sqlite3_stmt *row,
                            wu_csv *csv, tc_err *err)
 {
@@ -210,7 +214,8 @@ static tc_status put_titles(const table_writer *x, const char *query, wu_csv *cs
     return wu_csv_end_line(csv, err);
 }
 
-/* Writes one file of a table. titles and query are SQL. They and `file` are freed by sqlite3_free.
+/* Writes one file of a table. titles: SQL that returns the titles of the columns after the item.
+ * query: SQL that returns the rows of the item ?1. These two and `file` are freed by sqlite3_free.
  */
 static tc_status write_rows(table_writer *x, const analysis_table *t, char *file, char *titles,
                             char *query, row_writer put, bool one_line, tc_err *err)
@@ -240,8 +245,8 @@ static tc_status write_rows(table_writer *x, const analysis_table *t, char *file
  * with one row an item, and "long" with one row a number. */
 static tc_status write_table(table_writer *x, const analysis_table *t, tc_err *err)
 {
-    /* The keys are the first n_keys columns; ORDER BY accepts numbers of columns. The first n
-     * characters of `order` are the numbers 1 to n_keys. */
+    /* The keys are the first n_keys columns, and ORDER BY accepts numbers of columns. The first n
+     * characters of `order` are the numbers 1 to n_keys, separated by commas. */
     static const char order[] = "1,2,3,4,5,6";
     const int n = 2 * t->n_keys - 1;
 
@@ -304,6 +309,7 @@ static void free_table(analysis_table *t)
     sqlite3_free(t->base);
 }
 
+/* Writes all tables whose rows belong to items. */
 static tc_status write_tables(table_writer *x, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *tables = NULL;
@@ -320,9 +326,9 @@ static tc_status write_tables(table_writer *x, tc_err *err)
 
 /* The tables in the folder that an export did not write. */
 typedef struct stale_tables {
-    const char *files; /* those that it wrote: "/NAME/NAME/" */
-    char first[256];   /* the first of these tables in alphabetical order */
-    int n;             /* number of these tables */
+    const char *files; /* the tables that the export wrote: "/NAME/NAME/" */
+    char first[256];   /* the first of the other tables in alphabetical order */
+    int n;             /* number of the other tables */
 } stale_tables;
 
 /* Counts an entry of the folder if it is a table that this export did not write, or the temporary

@@ -166,7 +166,8 @@ static tc_status find_unit(const val_dataset *ds, const char *name, int64_t *uni
     return status;
 }
 
-/* Deletes the unit's kept file. Called after the unit's row was deleted. */
+/* Deletes the unit's kept file. Must be called after the unit's row was deleted, so that a failure
+ * in between leaves no row without its file. */
 static void remove_copy(const char *folder, const char *copy_path)
 {
     char *const path = copy_path == NULL ? NULL : wu_join_path(folder, copy_path, "");

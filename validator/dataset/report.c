@@ -54,6 +54,7 @@ static void put_without_folders(report_writer *r, const char *text)
     }
 }
 
+/* Returns a column's text, or "" for NULL. */
 static const char *column_text(sqlite3_stmt *row, int column)
 {
     const char *const text = (const char *)sqlite3_column_text(row, column);
@@ -89,6 +90,7 @@ static tc_status put_query(report_writer *r, unsigned path_columns, const char *
     return status;
 }
 
+/* Sets *out to the integer that a query returns. */
 static tc_status get_number(const report_writer *r, const char *query, int64_t *out, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
@@ -121,11 +123,12 @@ static tc_status put_head(report_writer *r, tc_err *err)
     return TC_OK;
 }
 
-/* Draws a bar for each of the last days on which units were stored. */
+/* Draws a bar chart with the number of units of each of the last MAX_DAYS days on which units were
+ * stored. */
 static tc_status put_days(report_writer *r, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *stmt = NULL;
-    int64_t most = 1;
+    int64_t most = 1; /* the greatest number of units of a day */
     return_if_error(get_number(r,
                                "SELECT coalesce(max(n), 1) FROM (SELECT count(*) AS n FROM units "
                                "GROUP BY substr(stored, 1, 10))",
@@ -192,6 +195,7 @@ static bool has_histogram(const char *column)
         return false;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         const size_t m = strlen(ends[i]);
+        /* The column is a coordinate, or its name ends with "_" and a coordinate. */
         if (n >= m && strncmp(column + n - m, ends[i], m) == 0 &&
             (n == m || column[n - m - 1] == '_'))
             return false;
@@ -312,8 +316,8 @@ static void colour_label(uint32_t label, uint8_t rgb[3])
         rgb[c] = label == 0 ? 24 : (uint8_t)(96 + (hash >> (8 + 8 * c) & 127));
 }
 
-/* Draws nx pixels of a row of the array as RGB, from every step-th value. lo, hi: the values of a
- * map that become black and white. */
+/* Draws nx pixels of a row of the array as RGB, from every step-th value. lo, hi: the values that
+ * become black and white, if the array is a map. */
 static void draw_row(const wu_declaration *d, const void *row, uint32_t nx, uint32_t step,
                      double lo, double hi, uint8_t *out)
 {
@@ -340,6 +344,7 @@ static tc_status put_picture(report_writer *r, const wu_result_file *file, const
     const uint32_t nx = (uint32_t)info->shape[info->ndim - 1],
                    ny = (uint32_t)info->shape[info->ndim - 2];
     const uint64_t slice = info->ndim == 3 ? info->shape[0] / 2 : 0;
+    /* Every step-th pixel is drawn; sx and sy are the width and height of the drawing. */
     const uint32_t step = 1 + (nx > ny ? nx : ny) / PICTURE_SIDE, sx = (nx + step - 1) / step,
                    sy = (ny + step - 1) / step;
     const size_t row_bytes = (size_t)nx * wu_dtype_size(info->dtype, info->width);
@@ -366,8 +371,8 @@ static tc_status put_picture(report_writer *r, const wu_result_file *file, const
     return TC_OK;
 }
 
-/* Writes the first picture that a kept result has of an item. If the file cannot be read, nothing
- * is written, since files may have been moved. */
+/* Writes an item's first picture from the kept result `file_name`. If this file cannot be read,
+ * nothing is written, since somebody may have moved it. */
 static tc_status put_item_picture(report_writer *r, const char *file_name, const char *item,
                                   tc_err *err)
 {
@@ -395,7 +400,7 @@ static tc_status put_item_picture(report_writer *r, const char *file_name, const
     return status;
 }
 
-/* Writes the newest items, with a picture if their results have been kept. */
+/* Writes the newest items, with a picture of each item whose result was kept. */
 static tc_status put_newest(report_writer *r, tc_err *err)
 {
     wu_page *const page = &r->page;

@@ -24,11 +24,13 @@ typedef struct unit {
     char sha256[TC_SHA256_TEXT]; /* SHA-256 of the work unit's file; identifies the unit */
     const char *analysis;        /* from result.json */
     char *parameters;            /* JSON text, allocated by jansson */
-    json_t *arrays;              /* name -> [type, shape, CRC-32 and SHA-256 of the data] */
+    json_t *arrays;              /* object: for each array's name, its type and shape, and CRC-32
+                                    and SHA-256 of its data */
     const char *checked;         /* "workunit" if the result was checked against its work unit,
-                                    "result" if it was checked by itself */
+                                    "result" if against its own description of the work unit */
     char copy_name[160];         /* name of the copy in the folder, or "" if there is no copy */
-    wu_npz_writer *copy; /* the copy, complete but not yet renamed to copy_name; NULL: none */
+    wu_npz_writer *copy; /* the copy, complete but not yet renamed to copy_name; NULL if there is no
+                            copy */
 } unit;
 
 /* --- digests of arrays ------------------------------------------------------------------------ */
@@ -61,6 +63,7 @@ static tc_status digest_of_array(const unit *u, size_t index, unsigned char *blo
     return wu_npz_stream_end(stream, err);
 }
 
+/* Returns the array's element of unit.arrays. */
 static json_t *describe_array(const wu_array_info *info, const digest *d)
 {
     static const char *const types[] = { "bool",    "uint8",   "int32", "int64",
@@ -125,8 +128,8 @@ static void free_unit(unit *u)
     wu_result_file_close(&u->file);
 }
 
-/* Checks the result against its work unit; or, if there is no work unit, or one that is optional
- * and not valid, against the description of the work unit in the result. */
+/* Checks the result against its work unit. If there is no work unit, or if it is optional and not
+ * valid, checks the result against its own description of the work unit. */
 static tc_status check_result(unit *u, tc_err *err)
 {
     const val_delivery *const d = u->d;
@@ -228,7 +231,7 @@ static tc_status add_alias(const val_dataset *ds, const unit *u, int64_t id, tc_
  * it, for up to VAL_WAIT_MS. */
 static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err)
 {
-    const struct timespec pause = { 0, 100000000 };
+    const struct timespec pause = { 0, 100000000 }; /* 100 ms */
     tc_status status = wu_npz_create(path, copy, err);
 
     for (int i = 0; status == TC_TRY_LATER && i < VAL_WAIT_MS / 100; i++) {
@@ -238,9 +241,9 @@ static tc_status create_copy(const char *path, wu_npz_writer **copy, tc_err *err
     return status;
 }
 
-/* Copies the result if it has arrays that fit no table (pictures, and arrays with more axes). Since
- * the file is untrusted, the copy is written array by array. It gets its name when the unit is
- * stored. */
+/* Copies the result if it has arrays that fit no table (pictures, and arrays with more axes than a
+ * table can have). Since the file is untrusted, the copy is written array by array. It is renamed
+ * to u->copy_name when the unit is stored. */
 static tc_status copy_pictures(unit *u, tc_err *err)
 {
     bool needs_copy = false;
@@ -259,9 +262,9 @@ static tc_status copy_pictures(unit *u, tc_err *err)
     return wu_npz_complete(u->copy, err);
 }
 
-/* Inserts the unit, and sets *id to its id. The column workunit has the CRC-32 and the size; if
- * another unit has the same ones, "-" and the SHA-256 are appended, so that the column is unique.
- */
+/* Inserts the unit, and sets *id to its id. The column workunit is u->workunit (CRC-32 and size).
+ * If another unit has the same value, "-" and the SHA-256 are appended, so that the column is
+ * unique. */
 static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
 {
     TC_AUTOFREE char *const arrays = wu_json_text(u->arrays, JSON_SORT_KEYS | JSON_COMPACT);
@@ -309,6 +312,7 @@ static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, 
     return TC_OK;
 }
 
+/* Stores a unit that the data set does not have, and renames its copy. */
 static tc_status insert_new(const val_dataset *ds, unit *u, tc_err *err)
 {
     int64_t id = 0, first_item = 0;

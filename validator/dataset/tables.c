@@ -10,23 +10,24 @@
 
 /* A table of the data set to which rows are added.
  *
- * A table with an array of several axes is "cut": each of its rows becomes several rows of the data
- * set. For example, a result of glcm may have 4,875 features an item, more than SQLite's limit of
- * 2,000 columns; but with a row for each feature, a million items would have 5,000 million rows. So
- * the array's axes of numbers (levels, distance) become key columns, and a row has the features of
- * one combination of keys. Such a row takes hardly more space than its numbers. The item is the
- * last column of the primary key, so that the rows of all items for one combination lie close
- * together; an index on the item (1 KB an item) finds the rows of one item. */
+ * A table that consists of one array with several axes is "cut": each of its rows becomes several
+ * rows of the data set. For example, a result of glcm may have 4,875 features an item, more than
+ * SQLite's limit of 2,000 columns; but with a row for each feature, a million items would have
+ * 5,000 million rows. So the array's axes of numbers (levels, distance) become key columns, and a
+ * row has the features of one combination of keys, such as 64 levels and distance 1. Such a row
+ * takes hardly more space than its numbers. The item is the last column of the primary key, so that
+ * the rows of all items for one combination lie close together. An index on the item (1 KB an item)
+ * finds the rows of one item. */
 typedef struct target {
     const val_dataset *ds;
     const wu_table *table;
     const wu_declaration *cut; /* declaration of the array, if the table is cut; else NULL */
-    unsigned n_numbers;        /* number of axes that become keys */
+    unsigned n_numbers;        /* number of axes that become keys; 0 if the table is not cut */
     char *name;                /* the analysis and the table, joined by "_"; name, keys
                                   and key_types are from sqlite3_malloc */
     char *keys;                /* the primary key: "levels, distance, item" */
     char *key_types;           /* "levels INTEGER NOT NULL, ..." */
-    size_t n_columns;          /* columns of a row, without the keys */
+    size_t n_columns;          /* columns of a row of the data set, without the keys */
     sqlite3_stmt *insert;
 } target;
 
@@ -45,6 +46,7 @@ unsigned val_cut_axes(const wu_table *table)
     for (unsigned i = numbers; i < d->n_axes; i++) {
         if (d->axes[i].words == NULL || d->axes[i].name == NULL)
             return 0;
+        /* A column's name is its words joined by "_"; only the first word may contain one. */
         for (uint32_t k = 0; i > numbers && k < d->axes[i].n; k++)
             if (strchr(d->axes[i].words[k], '_') != NULL)
                 return 0;
@@ -68,7 +70,8 @@ static const char *column_type(const target *t, size_t i)
     return dtype == WU_STR ? "TEXT" : dtype == WU_F32 || dtype == WU_F64 ? "REAL" : "INTEGER";
 }
 
-/* Returns the names of the key columns, each followed by `type` and separated by commas. */
+/* Returns the names of the columns of the primary key, each followed by `type` and separated by
+ * commas. The caller frees it by sqlite3_free. */
 static char *key_list(const target *t, const char *type)
 {
     sqlite3_str *const text = sqlite3_str_new(t->ds->db);
@@ -123,8 +126,8 @@ static tc_status create_table(const target *t, tc_err *err)
     return val_sql_execute_built(t->ds, sql, err);
 }
 
-/* Creates the table, or adds the columns that it lacks (points of a stack have more coordinates
- * than those of a picture). Sets *changed to whether it did. */
+/* Creates the table, or adds the columns that it lacks (points in a stack have more coordinates
+ * than points in a picture). Sets *changed to whether it did. */
 static tc_status prepare_table(const target *t, bool *changed, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *find_column = NULL;
@@ -134,6 +137,8 @@ static tc_status prepare_table(const target *t, bool *changed, tc_err *err)
                                        "name = ?1 COLLATE NOCASE",
                                        t->name);
 
+    /* With ?1 unbound (NULL) the query finds any column, so it finds out whether the table exists.
+     */
     *changed = !val_sql_next(t->ds, find_column, &status, err);
     return_if_error(status);
     if (*changed)
@@ -166,7 +171,7 @@ static tc_status prepare_insert(target *t, tc_err *err)
         column_title(t, i, title);
         sqlite3_str_appendf(sql, ", \"%w\"", title);
     }
-    sqlite3_str_appendall(sql, ") VALUES(?");
+    sqlite3_str_appendall(sql, ") VALUES(?"); /* this parameter is the item */
     for (size_t i = t->n_numbers + t->table->has_item_array + t->n_columns; i > 0; i--)
         sqlite3_str_appendall(sql, ",?");
     sqlite3_str_appendall(sql, ")");
@@ -221,6 +226,7 @@ static tc_status bind_value(const target *t, int index, const wu_array_info *inf
 /* Binds the key values of row number `part` of the rows into which a row of the result is cut. */
 static void bind_numbers(const target *t, sqlite3_stmt *stmt, size_t part)
 {
+    /* The last key varies fastest. Parameters are counted from 1. */
     for (unsigned i = t->n_numbers; i-- > 0; part /= t->cut->axes[i].n)
         sqlite3_bind_int64(stmt, (int)i + 1, t->cut->axes[i].numbers[part % t->cut->axes[i].n]);
 }
@@ -260,7 +266,8 @@ static tc_status insert_rows(const target *t, const wu_result_file *file, int64_
     while (wu_cursor_next(&cursor, &status, err)) {
         if (cursor.item < item)
             return tc_fail(err, TC_BAD_INPUT,
-                           "%s: %s: row %" PRIu64 " is of item %zu: they are not in order",
+                           "%s: %s: row %" PRIu64
+                           " is of item %zu: the rows are not in the order of items",
                            file->path, t->table->arrays[0].info->name, cursor.row, cursor.item);
         n = cursor.item == item ? n + 1 : 1;
         item = cursor.item;

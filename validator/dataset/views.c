@@ -1,6 +1,7 @@
 /*
- * Makes the SQL views over a table that is cut (tables.c): the long view has a row for each number,
- * and the wide views have a row for each item.
+ * Makes the SQL views over a "cut" table, which has several rows an item, one for each combination
+ * of its key columns, such as levels and distance (tables.c). The long view has a row for each
+ * number; the wide views have a row for each item.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 
 enum {
     WIDE_COLUMNS = 1990, /* columns of a wide view: fewer than SQLite's limit of 2,000 */
-    WIDE_JOINS = 25      /* tables that a wide view joins: fewer than SQLite's limit of 64 */
+    WIDE_JOINS = 25      /* the most joins of a wide view: fewer than SQLite's limit of 64 */
 };
 
 /* A cut table of the data set. */
@@ -93,7 +94,7 @@ static tc_status make_long(const cut_table *t, tc_err *err)
 {
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db);
     TC_AUTO(val_sql_close) sqlite3_stmt *columns = NULL;
-    const char *before = ", value) AS ";
+    const char *before = ", value) AS "; /* the text before the next SELECT */
     tc_status status = prepare_columns(t, &columns, err);
 
     sqlite3_str_appendf(sql, "CREATE VIEW \"%w_long\"(item", t->base);
@@ -111,6 +112,7 @@ static tc_status make_long(const cut_table *t, tc_err *err)
 
 /* --- wide views ------------------------------------------------------------------------------ */
 
+/* Returns the name of key i. */
 static const char *key_name(const cut_table *t, unsigned i)
 {
     return t->declared->axes[i].name;
@@ -123,9 +125,9 @@ static void append_key(const cut_table *t, unsigned i, int64_t value, sqlite3_st
                         (int)t->declared->axes[i].digits, value);
 }
 
-/* Appends the columns for one row of the table of groups, and the join that provides them; the join
- * is named after the value of the last key (k1, k2, ...). SQLite skips a join whose columns are not
- * used. */
+/* Appends the columns for one combination of keys (`group`, a row of the table NAME_groups), and
+ * the join that provides them. The join is named after the value of the last key (k1, k2, ...).
+ * SQLite skips a join whose columns are not used. names: the query of prepare_columns. */
 static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names,
                            sqlite3_str *columns, sqlite3_str *joins, tc_err *err)
 {
@@ -150,16 +152,16 @@ static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     return status;
 }
 
-/* Makes one wide view. It is for those rows of the table of groups whose keys except the last are
- * equal, and whose last keys are in one block of t->keys_per_view values: for example,
- * glcm_wide_L64 has the distances 1 to 25, and glcm_wide_L64_d26 has 26 to 50. group: the first of
- * these rows; on return, the first row of the next view. Sets *has_next to whether there is such a
- * row. */
+/* Makes one wide view. It contains those combinations of keys (rows of NAME_groups) that agree in
+ * all keys but the last, and whose last key is in one block of t->keys_per_view values: for
+ * example, glcm_wide_L64 has the distances 1 to 25, and glcm_wide_L64_d26 has 26 to 50. group: the
+ * first row of the view; on return, the first row of the next view. Sets *has_next to whether there
+ * is such a row. */
 static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names,
                            bool *has_next, tc_err *err)
 {
     const int last = (int)t->n_keys - 1;
-    const int64_t block = (sqlite3_column_int64(group, last) - 1) / t->keys_per_view;
+    const int64_t block = (sqlite3_column_int64(group, last) - 1) / t->keys_per_view; /* from 0 */
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db), *const joins = sqlite3_str_new(t->ds->db);
     int64_t key[WU_MAX_AXES];
     char *text;
