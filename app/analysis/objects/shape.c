@@ -1,4 +1,5 @@
-/* objects: computes the shape of an object from integer sums over its runs. */
+/* objects: computes the shape of an object from integer sums over its runs (a run is a series of
+ * adjacent pixels of the object in a row). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,21 +42,23 @@ static uint64_t squares_below(uint64_t n)
     return n == 0 ? 0 : (n - 1) * n * (2 * n - 1) / 6;
 }
 
-/* Adds a run of pixels x0 to x1 to all sums but windows and steps. */
+/* Adds the run of pixels x0 to x1 in row y of slice z to all members of *s except windows and
+ * steps.
+ */
 static void add_moments(obj_sums *s, uint64_t z, uint64_t y, uint64_t x0, uint64_t x1)
 {
-    const uint64_t n = x1 - x0 + 1, x = n * (x0 + x1) / 2;
+    const uint64_t n = x1 - x0 + 1, x_sum = n * (x0 + x1) / 2;
 
     s->area += n;
     s->sum[0] += n * z;
     s->sum[1] += n * y;
-    s->sum[2] += x;
+    s->sum[2] += x_sum;
     s->square[0] += n * z * z;
     s->square[1] += n * y * y;
     s->square[2] += squares_below(x1 + 1) - squares_below(x0);
     s->product[0] += n * z * y;
-    s->product[1] += x * z;
-    s->product[2] += x * y;
+    s->product[1] += x_sum * z;
+    s->product[2] += x_sum * y;
     widen_box(s, 0, (uint32_t)z, (uint32_t)z + 1);
     widen_box(s, 1, (uint32_t)y, (uint32_t)y + 1);
     widen_box(s, 2, (uint32_t)x0, (uint32_t)x1 + 1);
@@ -65,6 +68,7 @@ static void add_moments(obj_sums *s, uint64_t z, uint64_t y, uint64_t x0, uint64
 
 size_t obj_rows_bytes(const wu_item *item)
 {
+    /* Flags of 9 rows (add_outline), each with a pixel more on both sides. */
     return 9 * ((size_t)item->nx + 2);
 }
 
@@ -86,18 +90,18 @@ static void row_flags(const obj_item *o, int64_t z, int64_t y, uint32_t label, u
     flags[n - 1] = x1 + 1 < o->pixels->nx && labels[x1 + 1] == label;
 }
 
-/* Counts the windows that contain pixels of a run. rows: for each of a window's n_rows rows (2 in
- * pictures, 4 in stacks), in raster order, its n flags (row_flags). own_row: the index, in `rows`,
- * of the row in which the run lies. A window is counted only for the first of its rows that has a
- * pixel of the object, so that it is counted once; a window that lies completely in the object is
- * not counted. */
+/* Counts, along one row of windows, the windows that contain pixels of a run. A row of windows
+ * extends over n_rows rows of pixels: 2 in pictures, 4 in stacks. rows: the n flags (row_flags) of
+ * each of these rows, in raster order. own_row: the index, in `rows`, of the row in which the run
+ * lies. A window that has pixels of the object in an earlier row is not counted, as it is counted
+ * for the run there; a window that lies completely in the object is not counted at all. */
 static void count_windows(const uint8_t *const *rows, int n_rows, int own_row, uint32_t n,
                           uint64_t *windows)
 {
-    const unsigned full = n_rows == 2 ? 15 : 255;
+    const unsigned full = n_rows == 2 ? 15 : 255; /* all 4 or 8 bits of a window */
 
     for (uint32_t i = 0; i + 1 < n; i++) {
-        unsigned window = 0, before = 0;
+        unsigned window = 0, before = 0; /* bits as in obj_mesh; not 0: an earlier row has pixels */
 
         for (int r = 0; r < n_rows; r++) {
             const unsigned two = rows[r][i] | rows[r][i + 1] << 1;
@@ -126,10 +130,10 @@ static int is_border(const obj_item *o, int64_t y, int64_t x, uint32_t label)
              is_inside(o, y, x - 1, label) && is_inside(o, y, x + 1, label));
 }
 
-/* Counts a border pixel in the element of `steps` (obj_sums) for the length that the pixel adds to
- * the perimeter. The length depends on how many of the neighbours that share a side, and of those
- * that share a corner, are border pixels, too. The weights are those of Benkrid and Crookes,
- * "Design and FPGA implementation of a perimeter estimator". */
+/* Adds 1 to the element of `steps` (obj_sums) for the length that a border pixel adds to the
+ * perimeter. The length depends on two numbers: how many of the pixel's four neighbours across a
+ * side, and how many of its four neighbours across a corner, are also border pixels. The weights
+ * are those of Benkrid and Crookes, "Design and FPGA implementation of a perimeter estimator". */
 static void count_step(const obj_item *o, int64_t y, int64_t x, uint32_t label, uint64_t *steps)
 {
     /* [sides][corners]: 1 + the index in steps; 0: the pixel adds nothing. */
@@ -147,8 +151,8 @@ static void count_step(const obj_item *o, int64_t y, int64_t x, uint32_t label, 
         steps[weights[sides][corners] - 1]++;
 }
 
-/* Counts the border pixels of a run in `steps`. rows: the n flags (row_flags) of the row above the
- * run, of the run's row and of the row below. */
+/* Calls count_step for the border pixels of a run. rows: the n flags (row_flags) of the row above
+ * the run, of the run's row and of the row below. */
 static void count_steps(const obj_item *o, uint32_t y, uint32_t x0, uint32_t n, uint32_t label,
                         const uint8_t *const *rows, uint64_t *steps)
 {
@@ -157,14 +161,15 @@ static void count_steps(const obj_item *o, uint32_t y, uint32_t x0, uint32_t n, 
             count_step(o, y, (int64_t)x0 + i - 1, label, steps);
 }
 
-/* Adds a run of pixels x0 to x1 to windows and steps. scratch: obj_rows_bytes. */
+/* Adds the run of pixels x0 to x1 in row y of slice z to s->windows and, in a picture, s->steps.
+ * scratch: obj_rows_bytes bytes. */
 static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, uint32_t x1,
                         uint8_t *scratch, obj_sums *s)
 {
     const uint32_t n = x1 - x0 + 3, label = obj_labels(o->pixels, z, y)[x0];
     const int slices = o->dims == 3 ? 3 : 1;
-    enum { AHEAD = 6 }; /* rows from this one to the one that is prefetched */
-    const uint8_t *rows[9];
+    enum { AHEAD = 6 };     /* rows from this one to the one that is prefetched */
+    const uint8_t *rows[9]; /* in a stack element 3 (dz + 1) + dy + 1, in a picture dy + 1 */
 
     /* Prefetches explicitly, as hardware does not predict the access to labels down many rows. */
     if ((uint64_t)y + AHEAD < o->pixels->ny) {
@@ -173,7 +178,8 @@ static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, 
         __builtin_prefetch(ahead + x0);
         __builtin_prefetch(ahead + x1);
     }
-    /* The rows above, at and below the run, in a stack also of the slices before and after. */
+    /* The flags of the rows above, at and below the run; in a stack also of the same rows in the
+     * slices before and after. */
     for (int k = 0; k < 3 * slices; k++) {
         uint8_t *const flags = scratch + k * ((size_t)o->pixels->nx + 2);
 
@@ -181,6 +187,7 @@ static void add_outline(const obj_item *o, uint32_t z, uint32_t y, uint32_t x0, 
                   x1, flags);
         rows[k] = flags;
     }
+    /* Each row of pixels belongs to 2 rows of windows in a picture, to 4 in a stack. */
     for (int wy = 0; wy < 2 && slices == 1; wy++)
         count_windows(rows + wy, 2, 1 - wy, n, s->windows);
     for (int w = 0; w < 4 && slices == 3; w++) {
@@ -205,14 +212,17 @@ void obj_sums_add(const obj_item *o, const obj_run *runs, size_t n, uint8_t *row
     }
 }
 
-/* The Euler number: vertices - edges + faces (- voxels in 3D) of the union of the closed pixels or
- * voxels. Each window is around a vertex, and contributes this vertex, a half of each edge that
- * ends there, a quarter of each face and an eighth of each voxel. */
+/* Returns the Euler number of the union of the object's pixels or voxels: vertices - edges + faces,
+ * in a stack - voxels. The centre of each window is a vertex. The window contributes this vertex, a
+ * half of each edge that ends there, a quarter of each face at the vertex, and an eighth of each
+ * voxel. */
 static int64_t euler_number(const uint64_t *windows, int dims)
 {
-    /* The window's voxels on each side of the vertex, as bits. */
+    /* The window's voxels on each side of the vertex, as bits: lower and upper along x, y, z. An
+     * edge at the vertex lies between the 2 or 4 voxels of one side. A face between two edges, on
+     * sides that are not opposite, lies between the voxels that both sides share. */
     static const uint8_t sides[6] = { 0x55, 0xaa, 0x33, 0xcc, 0x0f, 0xf0 };
-    const int n = 1 << dims;
+    const int n = 1 << dims; /* number of pixels in a window */
     int64_t sum = 0;
 
     for (int w = 1; w < 1 << n; w++) {
@@ -265,14 +275,14 @@ static const struct {
                  { 126, 46, "aie dhl" },
                  { 127, 47, "dhl" } };
 
-/* One of the 48 symmetries of the cube. It maps axis from[i] to axis i, and reverses it if bit i of
- * `reversed` is set. */
+/* One of the 48 symmetries of the cube (6 orders of the axes, each with 8 choices of reversed
+ * axes). It maps axis from[i] to axis i, and reverses axis i if bit i of `reversed` is set. */
 typedef struct symmetry {
     int from[3];
     unsigned reversed;
 } symmetry;
 
-/* Symmetry i of the 48. */
+/* Returns symmetry i, 0 to 47. */
 static symmetry symmetry_of(int i)
 {
     static const uint8_t orders[6][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
@@ -300,14 +310,14 @@ static unsigned map_window(unsigned window, const symmetry *s)
  * of the window's first voxel. out: x, y, z. spacing: z, y, x. */
 static void edge_point(char letter, const symmetry *s, const double spacing[3], double out[3])
 {
-    const int edge = letter - 'a', along = edge / 4;
-    int halves[3] = { 1, 1, 1 };
+    const int edge = letter - 'a', along = edge / 4; /* along: the edge's axis; 3 for m */
+    int halves[3] = { 1, 1, 1 }; /* the point's coordinates in half voxels, before the mapping */
 
     for (int i = 0, bit = 0; i < 3 && edge < 12; i++)
         if (i != along)
             halves[i] = 2 * (edge >> bit++ & 1);
     for (int i = 0; i < 3; i++) {
-        const int mapped = halves[s->from[i]]; /* half voxels */
+        const int mapped = halves[s->from[i]];
 
         out[i] = ((s->reversed >> i & 1) != 0 ? 2 - mapped : mapped) * spacing[2 - i] / 2;
     }
@@ -323,7 +333,7 @@ static double triangle_area(const double a[3], const double b[3], const double c
     return sqrt(x * x + y * y + z * z) / 2;
 }
 
-/* The area of the fans of triangles, in square micrometres. */
+/* The area of the fans of triangles (surfaces), in square micrometres. */
 static double fans_area(const char *fans, const symmetry *s, const double spacing[3])
 {
     double area = 0, hub[3], last[3], next[3];
@@ -361,12 +371,13 @@ void obj_mesh_init(const double spacing[3], obj_mesh *mesh)
 
 /* --- hull and pieces, for pictures ------------------------------------------------------------ */
 
-/* The greatest number of corners of a side of the hull: convex outlines in the largest pictures,
- * which are 131,072 half pixels wide and high, have far fewer. */
+/* The greatest number of corners of the left or right side of the hull. Convex outlines in the
+ * largest pictures, which are 131,072 half pixels wide and high, have far fewer corners. */
 enum { HULL_ROOM = 16384 };
 
 tc_status obj_outline_init(const wu_item *item, obj_outline *h, tc_err *err)
 {
+    /* add_row adds up to 3 points to a side; a row has at most nx / 2 + 1 runs. */
     const size_t most = 3 * (size_t)item->ny + 3, runs = (size_t)item->nx / 2 + 1;
     bool good;
 
@@ -402,15 +413,15 @@ void obj_outline_clear(obj_outline *h)
     h->n_left = h->n_right = h->pieces = h->n_row[0] = h->n_row[1] = 0;
 }
 
-/* The cross product (b - a) x (c - a). */
+/* The z component of the cross product (b - a) x (c - a). */
 static int64_t cross_product(obj_point a, obj_point b, obj_point c)
 {
     return (int64_t)(b.x - a.x) * (c.y - a.y) - (int64_t)(b.y - a.y) * (c.x - a.x);
 }
 
-/* Adds a point to a side of the hull, which has n corners (Andrew's monotone chain); returns the
- * new number of corners. The point's y must not be less than that of any corner. side: -1 left, 1
- * right. If points have the same y, only the outermost one remains. */
+/* Adds a point to a side of the hull (Andrew's monotone chain). chain: the side's n corners.
+ * Returns the new number of corners. The point's y must not be less than the y of any corner. side:
+ * -1 left, 1 right. If points have the same y, only the outermost one remains. */
 static size_t add_point(obj_point *chain, size_t n, obj_point p, int side)
 {
     if (n > 0 && chain[n - 1].y == p.y) {
@@ -424,8 +435,9 @@ static size_t add_point(obj_point *chain, size_t n, obj_point p, int side)
     return n + 1;
 }
 
-/* Adds row y of the object to the hull: the midpoints of the four sides of the row's first pixel,
- * x0, and of its last pixel, x1. */
+/* Adds row y of the object to the hull. x0, x1: the row's first and last pixel. The points are, in
+ * half pixels, the midpoints of the upper, outer and lower side of pixel x0 (for the left side of
+ * the hull) and of pixel x1 (for the right side). */
 static void add_row(obj_outline *h, int32_t y, int32_t x0, int32_t x1)
 {
     for (int32_t dy = -1; dy <= 1; dy++) {
@@ -445,15 +457,17 @@ static uint32_t root_of(uint32_t *parent, uint32_t i)
     return i;
 }
 
-/* Assigns each run of the current row, which is complete, to the pieces of the runs that it touches
- * in the row above, and updates the number of pieces: each run adds a piece, and each union of two
- * pieces removes one. Only pieces with a run in the row above have nodes, as other pieces cannot
- * get further runs. */
+/* Joins each run of the current row, which is complete, with the pieces of the runs that it touches
+ * in the row above, also at corners. Updates the number of pieces: each run adds a piece, and each
+ * union of two pieces removes one. Only pieces with a run in the row above are nodes of the
+ * union-find, as other pieces cannot get further runs. */
 static void end_row(obj_outline *h)
 {
     const obj_run *const previous = h->row[0], *const current = h->row[1];
     const size_t n_above = h->n_row[0], n = h->n_row[1];
-    const bool next = n > 0 && n_above > 0 && OBJ_RUN_Y(current[0]) == OBJ_RUN_Y(previous[0]) + 1;
+    /* The rows are adjacent: no row without runs lies between them. */
+    const bool adjacent =
+        n > 0 && n_above > 0 && OBJ_RUN_Y(current[0]) == OBJ_RUN_Y(previous[0]) + 1;
     size_t a = 0;
 
     /* Nodes of the union-find: first the pieces of the row above by their number, then this row's
@@ -461,7 +475,7 @@ static void end_row(obj_outline *h)
     for (size_t i = 0; i < n_above + n; i++)
         h->parent[i] = (uint32_t)i;
     h->pieces += n;
-    for (size_t i = 0; i < n && next; i++) {
+    for (size_t i = 0; i < n && adjacent; i++) {
         while (a < n_above && OBJ_RUN_X1(previous[a]) + 1 < OBJ_RUN_X0(current[i]))
             a++;
         for (size_t k = a; k < n_above && OBJ_RUN_X0(previous[k]) <= OBJ_RUN_X1(current[i]) + 1;
@@ -477,8 +491,9 @@ static void end_row(obj_outline *h)
         h->piece[1][i] = root_of(h->parent, (uint32_t)(n_above + i));
 }
 
-/* Makes the current row the row above, and the row for new runs empty. Numbers the pieces anew: the
- * number of a piece becomes the index of its first run in this row. */
+/* Makes the current row the row above, and empties the row for new runs. Renumbers the pieces: the
+ * number of a piece becomes the index of its first run in the row. `parent` serves as the table of
+ * the new numbers. */
 static void advance_row(obj_outline *h)
 {
     obj_run *const row = h->row[0];
@@ -548,11 +563,13 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-/* Sets *area to the number of pixels whose centres are in the hull or on its outline, and *feret to
- * the square of the greatest distance between two midpoints of sides of these pixels, in half
+/* Sets *area to the number of pixels whose centres are in the hull or on its outline. Sets *feret
+ * to the square, in half pixels, of the greatest distance between two midpoints of sides of these
  * pixels. */
 static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
 {
+    /* The first and last row with a centre in the hull. The hull begins half a pixel above the
+     * object's first row, at an odd y, and ends half a pixel below the last row. */
     const int32_t y0 = h->left[0].y / 2 + (h->left[0].y > 0), y1 = h->left[h->n_left - 1].y / 2;
     obj_outline pixels = { .left = h->outer, .right = h->outer + h->room };
     size_t l = 0, r = 0;
@@ -570,6 +587,7 @@ static void measure_hull(obj_outline *h, uint64_t *area, uint64_t *feret)
         *area += (uint64_t)(x1 - x0 + 1);
         add_row(&pixels, y, (int32_t)x0, (int32_t)x1);
     }
+    /* All pairs of corners with one on the left side, then all pairs on the right side. */
     for (size_t i = 0; i < pixels.n_left; i++)
         for (size_t k = 0; k < pixels.n_left + pixels.n_right; k++) {
             const obj_point p = pixels.left[i], q = k < pixels.n_left
@@ -629,13 +647,13 @@ static uint64_t *put_ellipse(const obj_sums *s, uint64_t *word)
 {
     const double n = (double)s->area;
     const i128 yy = covariance(s, 1, 1), xx = covariance(s, 2, 2), yx = covariance(s, 1, 2),
-               limit = (i128)1 << 62;
+               limit = (i128)1 << 62; /* products of smaller numbers fit in an i128 */
     const double a = (double)yy / (n * n), b = (double)xx / (n * n), c = (double)yx / (n * n);
     const double difference = sqrt(4 * c * c + (a - b) * (a - b)), major = (a + b + difference) / 2;
     double minor = (a + b - difference) / 2;
 
-    /* Computes the lesser eigenvalue as the determinant divided by the greater one: precise even if
-     * it is small. */
+    /* Computes the lesser eigenvalue as the determinant divided by the greater one, which is
+     * precise even if the lesser one is small. */
     if (major > 0 && yy < limit && xx < limit)
         minor = (double)(yy * xx - yx * yx) / (n * n) / (n * n) / major;
     minor = minor > 0 ? minor < major ? minor : major : 0;
@@ -675,12 +693,14 @@ static uint64_t *put_shape_2d(const obj_item *o, const obj_sums *s, obj_outline 
                         perimeter > 0 ? 4 * TC_PI * area / (perimeter * perimeter) : (double)NAN);
 }
 
-/* Computes the eigenvalues of the symmetric matrix m by Jacobi's rotations: the greatest comes
- * first, and negative ones are set to 0. After five sweeps the elements off the diagonal are
- * negligible. Changes m. */
+/* Computes the eigenvalues of the symmetric matrix m, in descending order, by Jacobi's rotations.
+ * Negative eigenvalues are set to 0. After five sweeps of three rotations each, the elements off
+ * the diagonal are negligible. Changes m. */
 static void eigenvalues(double m[3][3], double out[3])
 {
     for (int turn = 0; turn < 15; turn++) {
+        /* The rotation makes element (p, q) 0: (0, 1), (0, 2) and (1, 2) in turn. r: the third
+         * axis. */
         const int p = turn % 3 == 2, q = turn % 3 == 0 ? 1 : 2, r = 3 - p - q;
         double t, c, s, rp, rq, theta;
 
@@ -710,14 +730,15 @@ static void eigenvalues(double m[3][3], double out[3])
             }
 }
 
-/* Corrects those eigenvalues in `out` (three, descending) that are so small, compared with the
- * greatest one, that rounding errors may exceed them: computes them from the determinant and the
- * sum of the principal minors, which are exact unless the object is huge. The smallest eigenvalue
- * of an object that lies in a plane becomes exactly 0. c: the covariances times area^2; the
- * elements of the matrix are c[i][k] sqrt(scale[i] scale[k]). */
+/* Corrects small eigenvalues. out: the three eigenvalues of a matrix, descending. An eigenvalue
+ * that is much smaller than the greatest one may be smaller than its rounding error. Such
+ * eigenvalues are computed from the determinant and the sum of the principal minors, in integers,
+ * unless the object is too large for this. The smallest eigenvalue of an object that lies in a
+ * plane becomes exactly 0. c: the covariances times area^2; the elements of the matrix are c[i][k]
+ * sqrt(scale[i] scale[k]). */
 static void correct_small(const i128 c[3][3], const double scale[3], double out[3])
 {
-    const i128 limit = (i128)1 << 40;
+    const i128 limit = (i128)1 << 40; /* the determinant of smaller numbers fits in an i128 */
     double minors = 0, product;
     i128 det = 0;
 
@@ -732,7 +753,7 @@ static void correct_small(const i128 c[3][3], const double scale[3], double out[
     product = (double)det * (scale[0] * scale[1] * scale[2]) /
               out[0]; /* product of the two lesser eigenvalues */
     if (out[1] < 1e-3 * out[0]) {
-        const double sum = (minors - product) / out[0];
+        const double sum = (minors - product) / out[0]; /* sum of the two lesser eigenvalues */
 
         out[1] = sum - out[2] > 0 ? sum - out[2] : 0;
         if (det == 0)
