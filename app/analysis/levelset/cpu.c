@@ -59,8 +59,8 @@ typedef struct cpu_worker {
     uint8_t *sides;    /* [voxels], for a re-initialisation: 1 for a voxel inside, otherwise 0 */
     edt_job edt;
     phase phase;
-    size_t next, parts; /* the next part of the phase, and the number of its parts */
-    float dt;
+    size_t next, parts; /* the next part of the phase, and the number of parts of the phase */
+    float dt;           /* the time step of the current iteration */
     ls_outcome outcome; /* results of all threads in the current phase */
     ls_box *runs;       /* with a band: each is a run of active blocks adjacent along x */
     size_t n_runs;
@@ -70,7 +70,7 @@ typedef struct cpu_worker {
 
 /* --- boxes ----------------------------------------------------------------------------------- */
 
-/* Without a band a part is a box of whole rows: strip_rows rows of slab_slices slices. */
+/* Without a band a part is a box of whole rows. Returns the number of its rows in each slice. */
 static uint32_t strip_rows(const ls_size *s)
 {
     const uint32_t rows = s->nz > 1 ? STRIP_ROWS : (PART_VOXELS / 8) / s->nx + STRIP_ROWS;
@@ -78,6 +78,7 @@ static uint32_t strip_rows(const ls_size *s)
     return rows < s->ny ? rows : s->ny;
 }
 
+/* The number of slices of the box of a part, without a band. */
 static uint32_t slab_slices(const ls_size *s)
 {
     const size_t slices = PART_VOXELS / ((size_t)strip_rows(s) * s->nx) + 1;
@@ -294,6 +295,7 @@ static size_t phase_parts(const cpu_worker *w, phase p)
     }
 }
 
+/* Makes p the current phase, and clears the results of the previous phase. */
 static void enter_phase(cpu_worker *w, phase p)
 {
     w->phase = p;
@@ -329,6 +331,7 @@ static void end_phi(cpu_worker *w, bool renew_list)
         end_chunk(w);
 }
 
+/* Returns scratch.side_bits of all threads together. */
 static unsigned merge_side_bits(const cpu_worker *w)
 {
     unsigned side_bits = 0;
@@ -338,6 +341,8 @@ static unsigned merge_side_bits(const cpu_worker *w)
     return side_bits;
 }
 
+/* Called when the iteration's phi is complete: checks that it is finite, and records in the head
+ * whether a voxel has changed sides. */
 static tc_status end_iteration(cpu_worker *w, tc_err *err)
 {
     const uint64_t iteration = ls_iterations_at(w->p, w->head.head.chunks_done) + 1;

@@ -32,7 +32,8 @@ typedef struct ls_params {
     double target, epsilon; /* grey values: D = epsilon - |grey value - target| */
     double alpha;           /* weight of D in F, 0 to 1 */
     int64_t iterations;
-    bool cfl;             /* each iteration's time step is chosen by ls_cfl_step (core.h) */
+    bool cfl;             /* each iteration's time step is chosen by ls_cfl_step (core.h), from the
+                             speed of the interface (Courant-Friedrichs-Lewy condition) */
     double dt;            /* the time step, unless cfl */
     int64_t reinit_every; /* iterations from one re-initialisation to the next; 0: never */
     int64_t band;       /* half the width of the narrow band, in pixels; 0: no band, all voxels are
@@ -58,7 +59,7 @@ typedef struct ls_params {
 /* Copies the parameters. If they depend on Otsu's threshold, sets target, epsilon, gain and
  * threshold from the item's pixels; returns TC_BAD_INPUT if all pixels have the same grey value. */
 tc_status ls_resolve(const an_work *work, ls_params *out, tc_err *err);
-/* The message of ls_resolve's TC_BAD_INPUT. */
+/* The message of the TC_BAD_INPUT that ls_resolve returns. */
 extern const char ls_flat_message[];
 
 /* --- chunks ---------------------------------------------------------------------

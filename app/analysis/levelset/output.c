@@ -11,6 +11,7 @@ double ls_inside_volume(const wu_item *item, int64_t inside)
 
 tc_status ls_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
+    /* Name, type, role, table, title; then the unit, if the array has one. */
     static const wu_declaration arrays[] = {
         { "inside_voxels", WU_I64, WU_VALUE, "items", "inside_voxels", .unit = "voxel" },
         { "measure", WU_F64, WU_VALUE, "items",
@@ -18,7 +19,8 @@ tc_status ls_declare_arrays(const void *params, const wu_item *item, wu_output *
         { "iterations_run", WU_I64, WU_VALUE, "items", .title = "iterations_run" },
         { "converged", WU_BOOL, WU_VALUE, "items", .title = "converged" },
         [LS_OUT_MASK] = { "mask_{item}", WU_U8, WU_MASK, .title = "inside" },
-        [LS_OUT_HISTORY] = { "history_{item}", WU_I32, .role = WU_PROOF }, /* if sides are kept */
+        /* The words of kept sides (levelset.h, "stretches"), if any are kept. */
+        [LS_OUT_HISTORY] = { "history_{item}", WU_I32, .role = WU_PROOF },
     };
 
     return wu_output_declare(out, arrays, LS_OUT_HISTORY + (ls_history_every(params) > 0), item,

@@ -38,6 +38,7 @@ typedef struct row {
     int64_t lo[3];   /* first pixel of the box */
 } row;
 
+/* Returns the data of a column. */
 static const void *column_of(const row *r, const char *name)
 {
     const size_t i = r->column_cache->next++ % MOST_READS;
@@ -59,6 +60,7 @@ static double real_of(const row *r, const char *name)
     return ((const double *)column_of(r, name))[r->i];
 }
 
+/* Returns the row's n values of a column that has n values in each row. */
 static const double *reals_of(const row *r, const char *name, size_t n)
 {
     return (const double *)column_of(r, name) + r->i * n;

@@ -65,6 +65,7 @@ static uint64_t box_pixels(const box *b)
     return (uint64_t)(b->hi[0] - b->lo[0]) * (b->hi[1] - b->lo[1]) * (b->hi[2] - b->lo[2]);
 }
 
+/* Appends a run to s->runs. */
 static tc_status add_run(sample *s, obj_run run, tc_err *err)
 {
     obj_run *const runs = tc_array_grow(s->runs, s->n_runs, &s->room, sizeof *runs);
@@ -293,6 +294,7 @@ static tc_status measure_sample(const an_work *work, const sample *s, void *stat
     return status == TC_OK ? obj_finish(work, 0, state, computed, err) : status;
 }
 
+/* Chooses some objects of the table, measures them again, and compares their rows. */
 static tc_status check_objects(const an_work *work, const wu_output *out, uint64_t *random,
                                tc_err *err)
 {

@@ -98,6 +98,7 @@ static const char *bbox_fault(const vol_params *p, const wu_item *item, const ro
     return NULL;
 }
 
+/* Whether the bounding box touches the border of the stack. */
 static bool at_border(const wu_item *item, const row *r)
 {
     return r->lo[0] == 0 || r->lo[1] == 0 || r->lo[2] == 0 || r->hi[0] == item->nz ||

@@ -302,6 +302,7 @@ static void relabel_band(vol_worker *w, size_t band, vol_scratch *s)
 
 /* --- the phases ------------------------------------------------------------------------------ */
 
+/* Processes a part of VOL_BLUR or VOL_BLUR_Z. */
 static void blur_part(vol_worker *w, size_t part, vol_scratch *s)
 {
     s->added += vol_blur_part(&w->blur, w->phase, part, s->blur);
@@ -421,6 +422,7 @@ static void go_to_phase(vol_worker *w, vol_state *state, vol_phase next)
     }
 }
 
+/* Processes a part of the current phase. part: counted from w->parts_done on. */
 static void run_part(void *user, unsigned thread, size_t part)
 {
     vol_worker *const w = user;

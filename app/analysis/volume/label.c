@@ -46,8 +46,8 @@ static void swap_lines(line *a, line *b)
 
 /* Returns the first voxel of the run that contains, or ends directly before, voxel v of word i; if
  * there is no such run, returns v. Voxels are numbered in the row. word: word i of the row; below:
- * a mask of the word's bits below v. open: the result of this function for the word's first voxel,
- * which is the start of a run that continues from the previous word. */
+ * a mask of the word's bits below v. open: the result of this function for the word's first voxel:
+ * the start of the run that continues from the previous word, if there is one. */
 static inline size_t run_start(uint64_t word, uint64_t below, size_t i, size_t open)
 {
     const uint64_t gaps = ~word & below;

@@ -61,6 +61,7 @@ static void measure_row(const measure *m, unsigned thread, size_t row)
     add_run(m, thread, row, a, m->nx);
 }
 
+/* Adds the runs of a band of rows to their cells. */
 static void measure_band(void *user, unsigned thread, size_t band)
 {
     const measure *const m = user;
@@ -71,6 +72,7 @@ static void measure_band(void *user, unsigned thread, size_t band)
         measure_row(m, thread, row);
 }
 
+/* Adds the measurements of another part of the same cell to *c. */
 static void merge_cells(vol_cell *c, const vol_cell *other)
 {
     c->voxels += other->voxels;
@@ -282,6 +284,7 @@ static const wu_axis bbox_axis = { .n = 6,
 
 tc_status vol_declare_arrays(const void *params, const wu_item *item, wu_output *out, tc_err *err)
 {
+    /* Name, type, role, table, title; then the unit and the axes, if the array has them. */
     const wu_declaration arrays[] = {
         { "cells", WU_I64, WU_VALUE, "items", .title = "cells" },
         { "inside_voxels", WU_I64, WU_VALUE, "items", "inside_voxels", .unit = "voxel" },
@@ -317,8 +320,8 @@ tc_status vol_declare_arrays(const void *params, const wu_item *item, wu_output 
                : wu_output_declare(out, arrays + n_before + 1, n - n_before - 1, item, err);
 }
 
-/* Makes the item's arrays. The array of labels is not a copy but refers to `labels`
- * (wu_output_lend), as a copy would double the memory. */
+/* Makes the item's arrays. The array of labels refers to `labels` (wu_output_lend), as a copy would
+ * double the memory. */
 static tc_status fill_arrays(const an_work *work, size_t item_index, const vol_state *state,
                              const int32_t *labels, const vol_cell *cells, wu_output *out,
                              tc_err *err)
