@@ -41,8 +41,8 @@ static void refuse_device(ocl_info *info, const char *format, ...)
     va_end(args);
 }
 
-/* Queries a property of the device. A failure refuses the device and zeroes *value, so that the
- * caller need not check after each query. */
+/* Queries the property `what` of the device. After a failure, records that the device cannot be
+ * used and zeroes *value, so that the caller need not check after each query. */
 static void query_info(const ocl_api *api, ocl_info *info, cl_device_info what,
                        const char *what_name, void *value, size_t size)
 {
@@ -53,9 +53,11 @@ static void query_info(const ocl_api *api, ocl_info *info, cl_device_info what,
         refuse_device(info, "it does not report its %s: %s", what_name, ocl_error_name(code));
     }
 }
+/* QUERY and QUERY_TEXT need the variables `api` and `info`. */
 #define QUERY(what, value) query_info(api, info, what, #what, &(value), sizeof(value))
 
-/* Queries a property that is text. A failure refuses the device and sets out to "". */
+/* Queries a property that is text. After a failure, records that the device cannot be used and sets
+ * out to "". */
 static void query_text(const ocl_api *api, ocl_info *info, cl_device_info what,
                        const char *what_name, char *out, size_t out_size)
 {
@@ -68,7 +70,9 @@ static void query_text(const ocl_api *api, ocl_info *info, cl_device_info what,
 }
 #define QUERY_TEXT(what, out) query_text(api, info, what, #what, out, sizeof(out))
 
-/* Whether a version string is `prefix` ("OpenCL ") followed by 1.2 or a later version. */
+/* Whether a version string is `prefix` ("OpenCL " or "OpenCL C ") followed by 1.2 or a later
+ * version.
+ */
 static bool is_12(const char *version, const char *prefix)
 {
     unsigned major = 0, minor = 0;
@@ -113,7 +117,7 @@ static void check_flags(const ocl_api *api, ocl_info *info)
 }
 
 /* Reads the sizes and floating-point properties, and refuses the device if it has less than the
- * least resources (device.h). */
+ * minima of device.h (OCL_MIN_...). */
 static void check_sizes(const ocl_api *api, ocl_info *info)
 {
     /* The most work-items of a work-group along each dimension. Devices have at least three
@@ -160,7 +164,7 @@ static void describe_device(const ocl_api *api, ocl_info *info, const char *plat
 /* --- the list -------------------------------------------------------------------------------- */
 
 typedef struct device_list {
-    ocl_info *entries;
+    ocl_info *entries; /* [capacity], of which the first `count` are used */
     size_t count, capacity;
 } device_list;
 
@@ -200,8 +204,8 @@ static void platform_text(const ocl_api *api, cl_platform_id platform, cl_platfo
     clean_copy(out, out_size, code == CL_SUCCESS ? text : ocl_error_name(code));
 }
 
-/* Adds the platform's devices to the list; if it does not list them, an entry without a device that
- * contains the reason. */
+/* Adds the platform's devices to the list. If the platform does not report its devices, adds an
+ * entry without a device that contains the reason. */
 static tc_status add_platform(const ocl_api *api, device_list *list, cl_platform_id platform,
                               unsigned index, tc_err *err)
 {
@@ -324,7 +328,8 @@ static bool is_better(const ocl_info *a, const ocl_info *b)
     return (uint64_t)a->compute_units * a->clock_mhz > (uint64_t)b->compute_units * b->clock_mhz;
 }
 
-/* Appends "; P:D NAME: why" to a message, cut off where the buffer ends. */
+/* Appends "P:D NAME: why" to a message, after "; " unless the message is empty. Text that does not
+ * fit the buffer is cut off. */
 static void add_reason(char *text, size_t size, const ocl_info *info, const char *why)
 {
     const size_t used = strlen(text);
@@ -391,8 +396,8 @@ static bool contains_word(const char *text, const char *word)
     return false;
 }
 
-/* The BOINC client's gpu_type for a vendor's name as OpenCL reports it, or the name itself if the
- * client has no type for the vendor. */
+/* Returns the BOINC client's gpu_type for a vendor's name as OpenCL reports it, or the name itself
+ * if the client has no type for the vendor. */
 static const char *client_type(const char *vendor)
 {
     if (contains_word(vendor, "nvidia"))

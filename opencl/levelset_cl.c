@@ -1,11 +1,12 @@
 /*
- * The OpenCL backend of levelset: buffers, and launches of the kernels of levelset.cl. A step
- * queues as many chunks (iterations or re-initialisations) as take about launch_ms, and then reads
- * the control words (`ctl`) from the device once; phi stays on the device until sync.
+ * The OpenCL backend of levelset: buffers, and launches of the kernels of levelset.cl. A chunk is
+ * an iteration or a re-initialisation. A step queues a batch of chunks that takes about launch_ms,
+ * and then reads the control words (`ctl`) from the device once; phi stays on the device until
+ * sync.
  *
- * An iteration first computes U, by which phi is to move per unit of time, and then adds dt U to
- * phi, where dt is the time step. With a narrow band (the parameter `band`), it does so only in the
- * active blocks: small boxes of voxels near the zero level of phi, which are kept in a list.
+ * An iteration first computes U, the change of phi per unit of time, and then adds dt U to phi,
+ * where dt is the time step. With a narrow band (the parameter `band`), it does so only in the
+ * active blocks: small boxes of voxels near the zero level of phi, whose numbers are in a list.
  */
 #include <string.h>
 
@@ -59,7 +60,7 @@ typedef struct cl_worker {
     size_t n_listed;          /* blocks in the list when the host last read ctl */
     ocl_pace pace;            /* the number of chunks of a batch, unless wait_each */
     ocl_pace voxels[KERNELS]; /* the number of voxels of a launch, for each kernel */
-    bool long_chunk;          /* the launches of one chunk took longer than launch_ms together */
+    bool long_chunk;          /* the launches of one chunk together took longer than launch_ms */
     bool wait_each;           /* a step processes one chunk, and waits after each launch */
     /* Parameters, in the types of the kernels' arguments. */
     cl_uint cfl;        /* the time step depends on the largest |U|, so U is computed for all voxels
@@ -73,14 +74,16 @@ typedef struct cl_worker {
 
 /* --- launches -------------------------------------------------------------------------------- */
 
-/* Returns the number of voxels of the kernel's next launch: all, or as many as the pace allows. */
+/* Returns the number of voxels of the kernel's next launch: all voxels, or as many as the pace
+ * allows.
+ */
 static size_t launch_voxels(const cl_worker *w, int kernel)
 {
     return (size_t)ocl_pace_next(&w->voxels[kernel], w->size.voxels);
 }
 
-/* Called after a launch that processes n voxels. If the launch processes only some of the voxels,
- * or w->wait_each is set, waits for it and calls work->poll. */
+/* Called after a launch that processes n voxels. If these are not all voxels, or w->wait_each is
+ * set, waits for the launch and calls work->poll. */
 static tc_status end_launch(cl_worker *w, int kernel, size_t n, tc_err *err)
 {
     if (n >= w->size.voxels && !w->wait_each)
@@ -103,9 +106,10 @@ static void swap_phi(cl_worker *w)
 #define BLOCKS(w) OCL_UINT((w)->size.bx), OCL_UINT((w)->size.by), OCL_UINT((w)->size.bz)
 
 /* Queues levelset_step, which computes U or, if `move` is 1, the next phi, and writes it to
- * B_SPARE. If list_word is LS_NOT_LISTED, it does so for `groups` tiles from number `first` on;
- * otherwise for the tiles in entries [first, end) of the list, which `groups` work-groups share;
- * word list_word of ctl then contains the length of the list. done: number of iterations before. */
+ * B_SPARE. If list_word is LS_NOT_LISTED, the launch processes `groups` tiles from number `first`
+ * on. Otherwise it processes the tiles in entries [first, end) of the list, divided among `groups`
+ * work-groups, and word list_word of ctl contains the length of the list. done: the number of
+ * iterations before this one. */
 static tc_status step_tiles(cl_worker *w, size_t first, size_t end, size_t groups,
                             cl_uint list_word, cl_uint move, cl_uint done, tc_err *err)
 {
@@ -182,8 +186,9 @@ static size_t block_voxels(const cl_worker *w)
 }
 
 /* Returns the end, as an index in the list of blocks, of a launch that begins with entry `at`. The
- * list had n entries when the host last read its length, and may have grown since. So for the last
- * launch this returns the number of all blocks; the kernel stops at the end of the list. */
+ * list had n entries when the host last read its length, and may have grown since. So the last
+ * launch ends at the greatest possible length, the number of all blocks; the kernel stops at the
+ * end of the list. */
 static size_t launch_end(const cl_worker *w, int kernel, size_t at, size_t n)
 {
     const size_t paced = launch_voxels(w, kernel) / block_voxels(w) + 1;
@@ -194,7 +199,7 @@ static size_t launch_end(const cl_worker *w, int kernel, size_t at, size_t n)
 /* Calls end_launch after a launch of entries [at, end) of a list of n blocks. */
 static tc_status end_blocks(cl_worker *w, int kernel, size_t at, size_t end, size_t n, tc_err *err)
 {
-    if (at == 0 && end == w->size.blocks && !w->wait_each)
+    if (at == 0 && end == w->size.blocks && !w->wait_each) /* the whole list in one launch */
         return TC_OK;
     return end_launch(w, kernel, (tc_smaller(end, n) - at) * block_voxels(w), err);
 }
@@ -440,7 +445,8 @@ static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_er
     }
     for (uint64_t i = 0; status == TC_OK && i < n; i++)
         status = queue_chunk(w, done + i, err);
-    /* With wait_each the batch has no launch left, and a work of 0 leaves w->pace unchanged. */
+    /* With wait_each all launches of the batch have ended already; an amount of work of 0 leaves
+     * w->pace unchanged. */
     status = ocl_end_launch(&w->ocl, status, &w->pace, w->wait_each ? 0 : n, err);
     w->long_chunk = w->long_chunk || (n == 1 && w->ocl.took_ms > w->ocl.work->launch_ms);
     return_if_error(status);

@@ -1,13 +1,14 @@
 /*
- * The OpenCL backend of volume; for a watershed it calls volume_watershed_cl.c. The device applies
- * the threshold and labels connected components, and makes the table of cells if the result has no
- * labels. Otherwise the CPU backend makes the table and applies the filters; it also does the
- * repair. The worker of this file contains a worker of the CPU backend.
+ * The OpenCL backend of the analysis volume; for a watershed it calls volume_watershed_cl.c. The
+ * device applies the threshold and labels connected components, and makes the table of cells if the
+ * result has no labels. Otherwise "the host", a worker of the CPU backend that the worker of this
+ * file owns, makes the table and applies the filters. The host also does the repair.
  *
  * The device divides the stack into tiles. A part is a component within a tile; the stage JOIN
- * joins parts across the faces of tiles (volume.cl). If the stack has more parts than fit in the
- * device's tables, as noisy stacks do, the host labels it. A stack that does not fit the device is
- * labelled in slabs (some consecutive slices), whose cells the host joins where slabs meet.
+ * joins parts across the faces of tiles (volume.cl). Part 0, the "outside", consists of all
+ * components that touch the stack's border. If the stack has more parts than fit in the device's
+ * tables, as noisy stacks do, the host labels it. A stack that does not fit the device is labelled
+ * in slabs of consecutive slices, whose cells the host joins where slabs meet.
  */
 #include <stdlib.h>
 
@@ -52,10 +53,11 @@ typedef struct cl_worker {
     void *host;            /* a worker of the CPU backend, vol_cpu */
     size_t group;          /* work-items of a work-group */
     ocl_pace pace[STAGES]; /* the work of a launch, in the unit of stage_work */
-    void *mask_rows;     /* piece_rows rows of the mask, if the host makes it from blurred voxels */
-    uint32_t nx, ny, nz; /* the size of the stack in voxels */
-    uint32_t stride;     /* 32-bit words of a row of the mask */
-    uint32_t piece_rows; /* rows of pixels or mask that are copied to the device at a time */
+    void *mask_rows; /* memory for piece_rows rows of the mask, which the host makes from blurred
+                        voxels; 1 byte without a blur */
+    uint32_t nx, ny, nz;  /* the size of the stack in voxels */
+    uint32_t stride;      /* 32-bit words of a row of the mask */
+    uint32_t piece_rows;  /* rows of pixels or mask that are copied to the device at a time */
     uint32_t slab_slices; /* slices of each slab but the last, which may have fewer; nz if the whole
                              stack fits the device */
     uint32_t max_parts;   /* the most parts that fit in the device's tables */
@@ -96,8 +98,8 @@ static uint32_t slab_words(const cl_worker *w)
     return slab_rows(w) * w->stride;
 }
 
-/* The amount of work of a stage in the current slab: layers of tiles, slices or rows, or 1 for a
- * stage that is one launch; 0 if the stage is left out. */
+/* Returns the amount of work of a stage in the current slab: a number of layers of tiles, of slices
+ * or of rows, or 1 for a stage that is one launch. Returns 0 if the stage is left out. */
 static uint64_t stage_work(const cl_worker *w, stage s)
 {
     switch (s) {
@@ -177,6 +179,9 @@ static tc_status launch_tables(cl_worker *w, tc_err *err)
 {
     const cl_uint words = in_slabs(w) ? 0 : slab_words(w),
                   chunks = ocl_unit_count(slab_words(w), VOL_WORDS_PER_ITEM), parts = w->parts;
+    /* For vol_values: the number of voxels of the stack before the slab, or -1 without slabs; and
+     * the value of voxels of the outside, -1 if the host still has to repair membrane, otherwise 0.
+     */
     const cl_int voxels_before = in_slabs(w) ? (cl_int)(w->z0 * w->ny * w->nx) : -1,
                  outside = w->params->repair ? -1 : 0;
 
@@ -200,7 +205,7 @@ static tc_status launch_tables(cl_worker *w, tc_err *err)
         return LAUNCH(w, chunks, 1, 1, err, OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_COUNTS),
                       OCL_UINT(words), OCL_INT(chunks));
     case SCAN: return LAUNCH(w, 1, 1, 1, err, OCL_BUFFER_ARG(w, B_COUNTS), OCL_INT(chunks));
-    default:
+    default: /* VALUES */
         return LAUNCH(w, parts, 1, 1, err, OCL_BUFFER_ARG(w, B_LINK), OCL_BUFFER_ARG(w, B_ROOT),
                       OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_COUNTS),
                       OCL_BUFFER_ARG(w, B_FIRST), OCL_INT(parts), OCL_INT(voxels_before),
@@ -208,11 +213,11 @@ static tc_status launch_tables(cl_worker *w, tc_err *err)
     }
 }
 
-/* Launches PAINT for `count` rows of the slab, from first_row on. outside: the result for voxels of
- * the outside. */
+/* Launches PAINT for `count` rows of the slab, from first_row on. */
 static tc_status launch_paint(cl_worker *w, uint64_t first_row, uint64_t count, tc_err *err)
 {
     const uint64_t first = first_row * w->nx, end = first + count * w->nx;
+    /* The value that vol_values has given to voxels of the outside (in slabs ~0). */
     const cl_int outside = in_slabs(w) || w->params->repair ? -1 : 0;
 
     /* A work-item paints VOL_VOXELS_PER_ITEM voxels. */
@@ -244,8 +249,9 @@ static tc_status launch_stage(cl_worker *w, uint64_t first, uint64_t count, tc_e
 
 /* --- copies ---------------------------------------------------------------------------------- */
 
-/* Copies rows of the slab's plane to their place in the state. From then on until the item is done,
- * an interrupted item cannot continue from that state; state->in_progress records this. */
+/* Copies rows [first, first + count) of the slab's plane to their place in the state. An item that
+ * is interrupted after that, and before it is done, cannot continue from the state; in_progress
+ * records this. */
 static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint64_t count,
                            tc_err *err)
 {
@@ -258,7 +264,8 @@ static tc_status read_rows(cl_worker *w, vol_state *state, uint64_t first, uint6
                         err);
 }
 
-/* Reads the number of parts. If the tables are too small for them, the host labels the stack. */
+/* Reads the number of parts. If there are more than the tables can hold, the host labels the stack.
+ */
 static tc_status read_parts(cl_worker *w, vol_state *state, tc_err *err)
 {
     cl_int used = 0;
@@ -272,8 +279,8 @@ static tc_status read_parts(cl_worker *w, vol_state *state, tc_err *err)
     return TC_OK;
 }
 
-/* Returns the amount of the stage's work that is done next. A launch of MASK does not go beyond the
- * end of a piece. */
+/* Returns the amount of the stage's work that the next launch or copy does. A launch of MASK does
+ * not go beyond the end of a piece, as only one piece is on the device. */
 static uint64_t next_work(const cl_worker *w)
 {
     const uint64_t left = stage_work(w, w->stage) - w->done,
@@ -369,7 +376,8 @@ static tc_status end_stage(cl_worker *w, vol_state *state, tc_err *err)
 
 /* --- the backend ----------------------------------------------------------------------------- */
 
-/* The progress in chunks of the plan, for display: the device's stages count as its first half. */
+/* Returns the progress, in chunks of the plan, for display. The device's stages count as the first
+ * half of the plan. */
 static uint64_t progress_chunks(const cl_worker *w)
 {
     const double slab = ((double)w->stage + 1) / STAGES;
@@ -453,14 +461,15 @@ static tc_status make_kernels(cl_worker *w, tc_err *err)
                              is_16_bit ? "ushort" : "uchar", is_16_bit ? "ushort8" : "uchar8");
 }
 
-/* The number of parts that the tables are made for: a tenth of the voxels. The tables take 12 bytes
- * for each part. */
+/* Returns the number of parts for which the tables are made: a tenth of the number of voxels. The
+ * tables (B_LINK, B_FIRST and B_ROOT) need 12 bytes for each part. */
 static uint64_t parts_for(uint64_t voxels)
 {
     return voxels / 10 + 64;
 }
 
-/* Bytes of device memory for a slab of `slices` slices: less than 6 for each voxel. */
+/* Returns the bytes of device memory that a slab of `slices` slices needs, less than 6 for each
+ * voxel: the plane, the mask, the tables, the counts, and the pixels of a piece. */
 static uint64_t slab_bytes(const cl_worker *w, uint64_t slices)
 {
     const uint64_t rows = slices * w->ny, n = rows * w->nx, words = rows * w->stride;
@@ -479,8 +488,8 @@ static bool slab_fits(const cl_worker *w, uint64_t slices)
            slices * w->ny * w->nx * sizeof(cl_int) <= d->info.max_alloc_bytes;
 }
 
-/* Sets slab_slices: nz if the whole stack fits the device, otherwise the most slices that fit,
- * rounded down to whole layers of tiles if possible; 0 if not even one slice fits. */
+/* Sets slab_slices to nz if the whole stack fits the device; otherwise to the most slices that fit,
+ * rounded down to whole layers of tiles if possible; or to 0 if not even one slice fits. */
 static void choose_slabs(cl_worker *w)
 {
     uint32_t most = w->nz, fitting = 0;
@@ -521,8 +530,8 @@ static tc_status make_buffers(cl_worker *w, tc_err *err)
     return ocl_make_buffers(&w->ocl, needs, sizeof needs / sizeof needs[0], err);
 }
 
-/* The first launch of a stage processes about 2^14 voxels. One copy always transfers at most about
- * 2^24 voxels. */
+/* Initialises the paces. The first launch of a stage processes about 2^14 voxels. A copy always
+ * transfers at most about 2^24 voxels. */
 static void set_paces(cl_worker *w)
 {
     w->slices = w->slab_slices;

@@ -9,11 +9,11 @@
  * A work-group labels a tile of 32 x 8 x 8 voxels in local memory. A component within a tile is
  * called a part. Part 0, the "outside", consists of all components that touch the stack's border;
  * the other parts are numbered in the order in which the work-groups happen to run. plane[i] is the
- * part of voxel i, -1 for membrane, until vol_paint replaces it by the result. Parts are joined
+ * part of voxel i, or -1 for membrane, until vol_paint replaces it by the result. Parts are joined
  * across the faces of tiles. These arrays have an element for each part p:
- *   link[p]   the parent of part p in the union-find; later, if p is a root, the first voxel of its
- *             cell
- *   first[p]  the first voxel of part p; later the value that its voxels get as the result
+ *   link[p]   the parent of part p in the union-find; later, if p is a root, the first voxel of the
+ *             cell that p represents
+ *   first[p]  the first voxel of part p; later the value that the part's voxels get as the result
  *   root[p]   the root of part p
  *
  * Finally the mask is reused to mark the first voxel of each cell: a cell's label is 1 + the number
@@ -71,7 +71,7 @@ __kernel GROUP_ATTRIBUTE void vol_mask(__global const PIXEL *pixels, __global uc
 /* --- parts ----------------------------------------------------------------------------------- */
 
 /*
- * Labels tiles: finds the parts of each, and sets plane, link and first. A work-group labels a
+ * Labels tiles: finds the parts of each tile, and sets plane, link and first. A work-group labels a
  * tile; layers of tiles (z) are numbered from first_layer on. Adds the number of new parts to
  * *n_parts. link and first have `room` elements; further parts are counted, but not written.
  * z_before: the number of slices of the stack before this slab. z_all: the number of slices of the
@@ -93,7 +93,10 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     const int local_id = (int)get_local_id(0);
     const int x0 = (int)get_group_id(0) * VOL_TX, y0 = (int)get_group_id(1) * VOL_TY;
     const int z0 = ((int)get_group_id(2) + first_layer) * VOL_TZ;
-    const int right = nx - 1 - x0; /* if < 32: the bit of the last voxel of the stack's row */
+    /* If right < 32, the tile contains the end of the stack's rows, and this is the last voxel's
+     * bit.
+     */
+    const int right = nx - 1 - x0;
 
     if (local_id == 0)
         parts = any_inside = any_membrane = 0;
@@ -130,6 +133,7 @@ __kernel GROUP_ATTRIBUTE void vol_tiles(__global const uint *mask, __global int 
     }
     if (local_id == 0)
         node[0] = 0;
+    /* A uniform tile has one part, node 1, or is outside if it touches the stack's border. */
     if (local_id == 0 && is_uniform)
         node[1] = x0 == 0 || right < VOL_TX || y0 == 0 || y0 + VOL_TY == ny || z_before + z0 == 0 ||
                           z_before + z0 + VOL_TZ == z_all
@@ -211,11 +215,11 @@ static uint word_of(__global const uint *mask, int ny, int stride, int word, int
 }
 
 /*
- * Joins parts across the faces of tiles: those of each tile with those of the previous tiles along
- * x, y and z. Global size: x: the words of all rows of a slice; y: slices from first_z on. A
- * work-item processes a word. It joins two parts once for each run of voxels that have a neighbour
- * across the face, unless the row above, or the row in the previous slice, is in the same tile and
- * joins the same parts where the run begins.
+ * Joins parts across the faces of tiles: the parts of each tile with the parts of the previous
+ * tiles along x, y and z. Global size: x: the words of all rows of a slice; y: slices from first_z
+ * on. A work-item processes a word. It joins two parts once for each run of voxels that have a
+ * neighbour across the face. It skips a run if the row above, or the row in the previous slice, is
+ * in the same tile and joins the same parts where the run begins.
  */
 __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const int *plane,
                                        volatile __global int *link, int nx, int ny, int stride,
@@ -240,8 +244,8 @@ __kernel GROUP_ATTRIBUTE void vol_join(__global const uint *mask, __global const
         if (!has_neighbour)
             continue;
         /* Finds the first voxel of each run with neighbours across the face (d == 0: voxel 0 of the
-         * word), then removes those where the row above or the row in the previous slice joins the
-         * same parts. */
+         * word, whose neighbour is bit 31 of the previous word). Then removes the voxels where the
+         * row above or the row in the previous slice joins the same parts. */
         if (d == 0)
             both = here & word_of(mask, ny, stride, tile - 1, y, z) >> 31;
         else
@@ -319,8 +323,8 @@ __kernel GROUP_ATTRIBUTE void vol_mark_firsts(__global const int *first_voxel,
         atomic_or(&mask[first_voxel[p] >> 5], 1u << (first_voxel[p] & 31));
 }
 
-/* Sets counts[chunk] to the number of marks in the chunk, VOL_WORDS_PER_ITEM words of the mask. A
- * work-item counts a chunk. */
+/* Sets counts[chunk] to the number of marks in the chunk, which is VOL_WORDS_PER_ITEM words of the
+ * mask. A work-item counts the marks of a chunk. */
 __kernel GROUP_ATTRIBUTE void vol_count(__global const uint *mask, __global int *counts, uint words,
                                         int chunks)
 {
@@ -342,7 +346,7 @@ __kernel GROUP_ATTRIBUTE void vol_scan(__global int *counts, int chunks)
     __local int sums[2][GROUP];
     const int local_id = (int)get_local_id(0), share = (chunks + GROUP - 1) / GROUP;
     const int begin = TC_MIN(local_id * share, chunks), end = TC_MIN(begin + share, chunks);
-    int sum = 0, from = 0;
+    int sum = 0, from = 0; /* sum of the work-item's share; index in sums of the array to read */
 
     for (int i = begin; i < end; i++)
         sum += counts[i];
@@ -370,8 +374,8 @@ __kernel GROUP_ATTRIBUTE void vol_scan(__global int *counts, int chunks)
  * Sets values[p] to the value that the voxels of part p get as the result. A work-item processes a
  * part. For a whole stack, voxels_before is negative, and the value is the cell's label, or
  * `outside` for the outside. For a slab, voxels_before is the number of voxels of the stack before
- * it, and the value is a link as in the state: ~(1 + the first voxel of the cell in the stack), or
- * ~0 for the outside.
+ * the slab. The value is then a link in the form that the state has: ~(1 + the first voxel of the
+ * cell in the stack), or ~0 for the outside.
  */
 __kernel GROUP_ATTRIBUTE void vol_values(__global const int *first_voxel, __global const int *root,
                                          __global const uint *mask, __global const int *counts,

@@ -120,7 +120,8 @@ static tc_status next_phase(cc_worker *w, cc_state *state, tc_err *err)
         w->phase++;
         w->done = 0;
     } while (w->phase < CC_PHASES && phase_parts(w, w->phase) == 0);
-    /* With min_contrast no item can be resumed here: the state lacks the prepared grey values. */
+    /* With min_contrast an item cannot be resumed at CC_RESUME, as the state does not contain the
+     * prepared grey values. */
     if (w->phase == CC_RESUME && w->params->split && !w->params->min_contrast)
         head->chunks_done = (uint64_t)CC_RESUME * w->bands;
     else if (w->phase == CC_CLEAR)
@@ -166,11 +167,12 @@ tc_status cc_host_step(void *worker, cc_state *state, cc_phase until, uint64_t *
         if (w->done == 0 && w->phase < CC_HISTOGRAM)
             cc_prepare_step(&w->prepare, w->phase);
         if (w->phase == CC_MEASURE && w->measure.tables == 1)
-            n_left = 1;
+            n_left = 1; /* only one band may be measured at a time */
         w->done += an_pool_run_until(w->pool, run_part, w, n_left, end);
         for (unsigned t = 0; t < w->work->threads; t++)
             if (w->scratch[t].no_memory)
                 return tc_no_memory(err, "the cells");
+        /* In the plan, each phase has as many chunks as there are bands. */
         *chunks_done = ((uint64_t)w->phase * parts + w->done) * w->bands / parts;
         if (w->done == parts)
             status = next_phase(w, state, err);
@@ -253,12 +255,14 @@ static bool make_scratch(cc_worker *w)
  * enough memory. */
 static bool make_planes(cc_worker *w)
 {
+    /* Without labels, the ids of runs are in starts_buffer, with room for the most runs of a row.
+     * Otherwise they are in the state's plane, with room for nx in a row. */
     const bool needs_no_labels = w->work->result_only && !w->params->labels && !w->params->split;
     const size_t n = (size_t)w->nx * w->ny;
 
     w->picture.bits = os_alloc_zeroed(w->picture.stride * w->ny * sizeof *w->picture.bits);
-    /* calloc, not os_alloc_zeroed: each band writes only some of its ids, and the large pages that
-     * os_alloc_zeroed asks for would take memory for all. */
+    /* calloc, not os_alloc_zeroed: each band writes only some of its ids, and with the large pages
+     * that os_alloc_zeroed requests, all ids would occupy memory. */
     w->picture.ids = calloc(lab_max_ids(w->nx, w->ny), sizeof *w->picture.ids);
     if (!needs_no_labels)
         w->picture.room = w->nx;
@@ -276,8 +280,8 @@ static bool make_planes(cc_worker *w)
            (!w->params->split || (w->bytes != NULL && w->up != NULL));
 }
 
-/* Resumes an item at the phase CC_RESUME. The mask is not in the state; it is made anew from the
- * pixels whose heights are not 0. heights: the state's plane. */
+/* Resumes an item at the phase CC_RESUME. The mask, which the state does not contain, is made anew:
+ * cells are the pixels whose heights are not 0. heights: the state's plane. */
 static tc_status resume_split(cc_worker *w, const int32_t *heights, tc_err *err)
 {
     for (uint32_t y = 0; y < w->ny; y++) {

@@ -1,7 +1,11 @@
 /*
- * cellcount on the CPU: finds the connected components of the mask, removes those that do not pass
- * the filters, and writes the labels and the table of regions. Each function xxx_band or xxx_seam
- * is the `part` of a phase (cc_work), and end_xxx its `end`.
+ * cellcount on the CPU: finds the connected components of the mask, removes the components that do
+ * not pass the filters, and writes the labels and the table of regions. Each function xxx_band or
+ * xxx_seam is the `part` of a phase (cc_work), and end_xxx its `end`.
+ *
+ * An id is a node of a union-find (picture.ids). Within each band of rows, consecutive ids are
+ * given to the runs of the mask. In ids[], a negative element ~i is a link to id i; an element >= 0
+ * is the number or label of a root.
  */
 #include <string.h>
 
@@ -9,8 +13,8 @@
 #include "app/analysis/cellcount/cpu.h"
 #include "app/base/os.h"
 
-/* Bit of an element of cc_worker.areas: the component touches the picture's border. Areas, at most
- * 2^30, do not use this bit. */
+/* The bit of an element of cc_worker.areas that is set if the component touches the picture's
+ * border. Areas, which are at most 2^30, do not use this bit. */
 #define BORDER ((uint32_t)1 << 31)
 
 /* --- components ------------------------------------------------------------------------------ */
@@ -35,9 +39,9 @@ static void label_seam(cc_worker *w, size_t band, cc_scratch *s)
 
 /*
  * A segment is a sequence of pixels of a row that have the same id. Without w->up it is a run of
- * the mask, and its id is in picture.starts. With w->up (a split, or strips of a device) it is a
- * run or a piece of one, and each of its pixels has the same value in w->up. A loop over the
- * segments of a row:
+ * the mask, and its id is in picture.starts. With w->up (cells are split, or a device has labelled
+ * strips of rows) it is a run or a piece of a run, and all its pixels have the same value in w->up.
+ * A loop over the segments of a row:
  *     for (segment s = first_segment(...); s.a < s.b; next_segment(w, &s))
  */
 typedef struct segment {
@@ -89,9 +93,9 @@ static inline void next_segment(const cc_worker *w, segment *s)
     end_segment(w, s);
 }
 
-/* Gives an id to each part (of a split or of strips) whose first pixel is in the band, and writes
- * the id into the plane at this pixel. There, up[i] is i; elsewhere up[i] is the part's first
- * pixel. */
+/* Gives an id to each part whose first pixel is in the band, and writes the id into the plane at
+ * this pixel. A part is a cell of a split component, or a component within a strip. up[i] is the
+ * first pixel of the part of pixel i, so it is i at that pixel itself. */
 static void parts_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -112,7 +116,8 @@ static void parts_band(cc_worker *w, size_t band, cc_scratch *s)
     w->end[band] = id;
 }
 
-/* Replaces the value i of each pixel in `up` by plane[i]. */
+/* Replaces the value i of each pixel in `up` by plane[i]; background pixels have negative values
+ * and keep them. */
 static void ids_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     uint32_t y0, y1;
@@ -138,7 +143,7 @@ static void strip_seam(cc_worker *w, size_t strip, cc_scratch *s)
                 uf_union_shared(w->picture.ids, row[x], above[at]);
 }
 
-/* Makes every id of the band link to its root directly, and counts the roots among them. */
+/* Makes every id of the band link to its root directly, and counts the roots among these ids. */
 static void count_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     int32_t roots = 0;
@@ -155,8 +160,8 @@ static void count_band(cc_worker *w, size_t band, cc_scratch *s)
     w->first[band + 1] = roots;
 }
 
-/* Replaces the counts by the numbers of components before each band, and allocates the arrays that
- * filters need. */
+/* Replaces the number of components of each band by the number of components before the band, and
+ * allocates the arrays that filters need. */
 static tc_status end_count(cc_worker *w, tc_err *err)
 {
     for (uint32_t i = 0; i < w->bands; i++)
@@ -172,8 +177,7 @@ static tc_status end_count(cc_worker *w, tc_err *err)
                : TC_OK;
 }
 
-/* Replaces the link of each root by the root's number, counted from 1 in raster order. Numbers are
- * >= 0, links negative. */
+/* Replaces the link of each root to itself by the root's number, counted from 1 in raster order. */
 static void number_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     int32_t *const ids = w->picture.ids;
@@ -214,6 +218,8 @@ static void add_filter_values(const cc_worker *w, cc_filter_values *s, uint32_t 
     const wu_pixels *const px = w->prepare.current;
     uint64_t sum = 0;
 
+    /* y0 and x0 hold the distances from the far ends of the axes, so that the zeroed elements need
+     * no other initial value. */
     atomic_max(&s->y0, w->ny - y);
     atomic_max(&s->x0, w->nx - a);
     atomic_max(&s->y1, y + 1);
@@ -285,6 +291,7 @@ static tc_status remove_faint(cc_worker *w, tc_err *err)
 /* Whether component i passes all filters but min_contrast. */
 static bool passes_filters(const cc_worker *w, size_t i)
 {
+    /* If no filter needs boxes, a box of 1 x 1 pixel stands for all. */
     const cc_filter_values unbounded = { .y1 = 1, .x1 = 1 }, *const s = w->filter_values != NULL
                                                                             ? &w->filter_values[i]
                                                                             : &unbounded;
@@ -295,9 +302,9 @@ static bool passes_filters(const cc_worker *w, size_t i)
         (int64_t)s->x1 + s->x0 - (w->filter_values != NULL ? w->nx : 0));
 }
 
-/* Considers the components that pass the filters: sets *area to the least area A such that those of
- * at most A pixels have at least 1 / parts of all their pixels; to 1 if no component passes. Finds
- * A by bisection. */
+/* Considers only the components that pass the filters. Sets *area to the least area A such that the
+ * components of at most A pixels have at least 1 / parts of the pixels of all; to 1 if no component
+ * passes. Finds A by bisection, after a first loop that counts all pixels. */
 static tc_status area_quantile(const cc_worker *w, uint64_t parts, int64_t *area, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
@@ -341,7 +348,8 @@ static tc_status resolve_areas(cc_worker *w, tc_err *err)
     return status;
 }
 
-/* Replaces each component's area by its final label, or by 0 if it does not pass the filters. */
+/* Replaces each component's area by the component's final label, or by 0 if the component does not
+ * pass the filters. */
 static tc_status end_areas(cc_worker *w, tc_err *err)
 {
     const size_t n = (size_t)w->first[w->bands];
@@ -373,8 +381,9 @@ static void renumber_band(cc_worker *w, size_t band, cc_scratch *s)
             ids[id] = (int32_t)w->areas[ids[id] - 1];
 }
 
-/* Writes a label into [a, b) of a row, and up to CC_PAD - 1 values more, which the caller
- * overwrites later. This avoids a branch that would be unpredictable, as segments are short. */
+/* Writes a label into elements [a, b) of a row. Also writes up to CC_PAD - 1 elements from b on,
+ * which the caller overwrites later. This avoids a branch that would be unpredictable, as segments
+ * are short. */
 static inline void put_label(int32_t *row, uint32_t a, uint32_t b, int32_t label)
 {
     do {
