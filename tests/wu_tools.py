@@ -472,7 +472,7 @@ def test_tiff_hostile():
     odd("the palette is missing", t262=3)                       # libtiff would read it as grey
     odd("the palette is missing", pixels * 3, t262=3, t277=3)   # libtiff would read it as RGB
     odd("the palette is missing", t262=3, t320=[0, 1, 2, 3])    # a length no multiple of 3
-    odd("and its palette has 2", t262=3, t320=[1] * 6)
+    odd("but the palette has only 2", t262=3, t320=[1] * 6)
     odd("damaged", t322=0, t323=0, t324=8, t325=256)
     odd("damaged", t322=16, t323=16, t324=1 << 30, t325=256)
     odd("damaged", t273=1 << 30)
@@ -736,7 +736,7 @@ def test_channels():
     for name, old, new, why in (
             ("more than there is", b'SizeZ="3"', b'SizeZ="4"', "of these is missing"),
             ("without end", b'SizeT="2"', b'SizeT="99999999999999999999"', "too many planes"),
-                                ("zero", b'SizeC="4"', b'SizeC="0"', "no channel, time or slice")):
+                                ("zero", b'SizeC="4"', b'SizeC="0"', "a SizeC, SizeT or SizeZ of 0")):
         ok(data.count(old) == 1, "the file contains " + old.decode())
         with open(path("hurt.ome.tif"), "wb") as f:
             f.write(tiff_with_text(data, old, new))
@@ -1092,7 +1092,7 @@ def test_um_parameters():
                   for n, p in (("s_near.png", 5000000), ("s_far.png", 2500000)))
     for args, why in (([flat], "does not say how large a pixel is"),
                       (["--spacing", "0.5,0.25", flat], "different lengths along the axes"),
-                      ([close, far], "work units of their own"),
+                      ([close, far], "separate work units"),
                       (["--param", "radius=12um2", "--spacing", "1,1", flat],
                        "it is a length: 12um"),
                       (["--param", "radius=12miles", "--spacing", "1,1", flat], "radius"),
