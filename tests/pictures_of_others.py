@@ -34,7 +34,8 @@ REFUSALS = (
     ("a file of several is missing", "in another file|one of \\d+ files"),
     ("no picture that is read", "is not a PNG|the file is empty|holds no NIfTI|two files"),
     ("not read, by name", "which is not read|is not known"),
-    ("contradicts itself", "cut short|the palette has|SizeZ of 0|its NIfTI header"), ("damaged", "damaged"),
+    ("contradicts itself", "cut short|the palette has|SizeZ of 0|its NIfTI header"),
+    ("damaged", "damaged"),
 )
 
 

@@ -736,7 +736,7 @@ def test_channels():
     for name, old, new, why in (
             ("more than there is", b'SizeZ="3"', b'SizeZ="4"', "of these is missing"),
             ("without end", b'SizeT="2"', b'SizeT="99999999999999999999"', "too many planes"),
-                                ("zero", b'SizeC="4"', b'SizeC="0"', "a SizeC, SizeT or SizeZ of 0")):
+                                ("zero", b'SizeC="4"', b'SizeC="0"', "SizeC, SizeT or SizeZ of 0")):
         ok(data.count(old) == 1, "the file contains " + old.decode())
         with open(path("hurt.ome.tif"), "wb") as f:
             f.write(tiff_with_text(data, old, new))

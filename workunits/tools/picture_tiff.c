@@ -521,7 +521,8 @@ static tc_status add_page(wu_picture *picture, uint32_t number, tc_err *err)
     numbers[state->n_pages++] = number;
     return state->n_pages <= MAX_PAGES
                ? TC_OK
-               : tc_fail(err, TC_BAD_INPUT, "%s: has more than %d pages", picture->path, MAX_PAGES);
+               : tc_fail(err, TC_BAD_INPUT, "%s: too many pages: more than %d", picture->path,
+                         MAX_PAGES);
 }
 
 /* Reads the directories of all pages and checks that all pages have the same size and type. Leaves
