@@ -76,7 +76,7 @@ static tc_status read_threads(void *to, const char *text, tc_err *err)
                          text);
 }
 
-/* Whether the file `result` exists and is the result of this work unit. */
+/* Whether the file `result` exists and is the result of the work unit in the file `unit`. */
 static bool is_done(const char *unit, const char *result)
 {
     wu_result_file file = { 0 };

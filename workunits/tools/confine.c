@@ -51,12 +51,13 @@ static int add_entry(void *user, const char *name, bool may_be_folder)
     return l->failed;
 }
 
-/* Adds an input: a folder with everything below it, or a file. For a file, also adds all files in
- * its folder that are not hidden, since a picture may consist of several files. */
+/* Adds an input: a folder with everything below it, or a file. For a file, also adds its folder, to
+ * be listed, and all files in the folder that are not hidden, since a picture may consist of
+ * several files. */
 static void add_input(list *l, const char *input)
 {
     char *const folder = tc_folder_of(input);
-    bool listed = false;
+    bool listed = false; /* an earlier input has added the folder and its files */
 
     add_place(l, strdup(input), OS_MAY_READ);
     if (folder == NULL || os_kind_of(input) != OS_FILE) {

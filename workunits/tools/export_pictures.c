@@ -27,11 +27,11 @@ static const wu_rgb mask_colour = { 255, 150, 0 };       /* colour of pixels ins
 typedef struct drawing {
     const wu_result_file *file;
     const wu_array_info *info;
-    void *data; /* the array's data, owned */
-    const wu_declaration *declared;
-    size_t item;
-    uint32_t nx, ny, nz;
-    wu_pixels pixels; /* the item's own picture; nx 0: not available */
+    void *data;                     /* the array's data, owned */
+    const wu_declaration *declared; /* the array's declaration */
+    size_t item;                    /* index of the item */
+    uint32_t nx, ny, nz;            /* size of the array */
+    wu_pixels pixels; /* the item's own picture; its nx is 0 if the picture is not available */
     unsigned lo, hi;  /* the grey values of `pixels` that are shown as black and white */
     size_t written;   /* number of files written */
 } drawing;
@@ -213,6 +213,8 @@ static map_view find_view(const drawing *d)
     return v;
 }
 
+/* The colour of the map; where the map has no value, the item's own picture. A colour_fn whose
+ * `user` is the map_view. */
 static wu_rgb map_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     const map_view *v = user;
@@ -230,7 +232,7 @@ static wu_rgb picture_colour(const drawing *d, const void *user, uint32_t x, uin
     return background_colour(d, voxel_index(d, x, y, z), no_value_colour);
 }
 
-/* The colour of the map, blended with the item's own picture. */
+/* The colour of the map, blended with the item's own picture in equal shares. */
 static wu_rgb overlay_colour(const drawing *d, const void *user, uint32_t x, uint32_t y, uint32_t z)
 {
     const wu_rgb below = background_colour(d, voxel_index(d, x, y, z), no_value_colour);

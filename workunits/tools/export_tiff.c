@@ -22,19 +22,19 @@ enum {
 /* A file being written. */
 typedef struct tiff_file {
     TIFF *tiff;
-    const wu_array_info *info;
+    const wu_array_info *info; /* the array that is written */
     uint32_t nx, ny, nz;
-    unsigned bits; /* bits of a sample in the file */
-    bool is_float;
+    unsigned bits;             /* bits of a sample in the file */
+    bool is_float;             /* the array is a map */
     double um[3];              /* z, y, x: size of a voxel in micrometres; 0: not known */
     size_t row_bytes;          /* bytes of a row in the file, uncompressed */
     uint32_t rows;             /* rows of a strip */
     unsigned char *values;     /* the values of a strip in the type of the array */
     unsigned char *strip;      /* these values, converted to samples of the file */
     unsigned char *compressed; /* the strip, compressed */
-    wu_row_deflater *deflater;
-    wu_npz_stream *stream;
-    char message[300]; /* the first error of libtiff, or "" */
+    wu_row_deflater *deflater; /* compresses strips */
+    wu_npz_stream *stream;     /* reads the array */
+    char message[300];         /* the first error of libtiff, or "" */
 } tiff_file;
 
 /* Keeps the first error message of libtiff. user: a tiff_file. */

@@ -32,8 +32,8 @@ static bool is_source_of(const char *source, const char *path, bool with_name)
 
 /* The item of a result that matches an item being packed. */
 typedef struct match {
-    size_t index; /* index of the last matching item */
-    size_t n;     /* number of items that match equally well; 0: no item matches */
+    size_t index; /* index of the last matching item of the result */
+    size_t n;     /* number of items that match equally well, or 0 if no item matches */
 } match;
 
 /* The absolute path of an item's picture, as the user gave it, and with symbolic links resolved. */

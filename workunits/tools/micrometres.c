@@ -71,7 +71,7 @@ bool wu_has_micrometres(const an_param *table, const json_t *parameters)
 
 /* --- conversion to pixels -------------------------------------------------------------------- */
 
-/* Whether two sizes differ by at most 1 %. */
+/* Whether two sizes differ by at most 1 % of b. */
 static bool about_equal(double a, double b)
 {
     return fabs(a - b) <= 0.01 * b;

@@ -17,7 +17,8 @@ typedef struct wu_needs {
                               loaded ahead; without the memory of threads */
     uint64_t thread_bytes; /* additional memory for each thread */
     uint64_t device_bytes; /* additional memory of the host if an OpenCL device is used */
-    uint64_t most_memory_bytes; /* memory_bytes if the items had the pixels that need most memory */
+    uint64_t most_memory_bytes; /* what memory_bytes would be if the items had those pixels for
+                                   which the analysis needs the most memory */
     uint64_t state_bytes;       /* size of the largest item's checkpoint */
     uint64_t pixels;            /* number of pixels or voxels of all items */
     uint64_t output_bytes;      /* size of the result's arrays whose shapes are known beforehand */

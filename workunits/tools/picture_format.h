@@ -38,10 +38,11 @@ typedef struct wu_plane {
 typedef struct wu_metadata {
     const char *by; /* name of the metadata in messages: "its OME-XML". NULL: no metadata */
     uint64_t channels, frames, slices; /* frames: times */
-    uint64_t others;                   /* product of the lengths of all axes but x, y, c, t and z */
-    char other[24];                    /* the name of one of these other axes */
+    uint64_t others;  /* product of the lengths of the axes other than x, y, c (channel), t (time)
+                         and  z; files in which it exceeds 1 are refused */
+    char other[24];   /* the name of one of these other axes */
     uint64_t images;  /* number of planes, if it is recorded in addition to the axes; else 0 */
-    uint64_t series;  /* number of pictures that the file contains, or that it is a part of */
+    uint64_t series;  /* number of pictures (series of OME) of which this file has planes */
     uint64_t nx, ny;  /* size of a plane; 0: not recorded */
     char order[4];    /* order of planes: c, t and z, the fastest-changing axis first */
     double unit_um;   /* unit of the resolution in micrometres, from a text; 0: no text has it */
@@ -51,8 +52,8 @@ typedef struct wu_metadata {
     bool indices;         /* the indices of a PNG's palette are the samples */
     bool cut;             /* the file says that another page follows, but has none there */
     wu_plane *planes;     /* [c + channels * (z + slices * t)], owned; NULL: in the order `order` */
-    size_t n_planes;
-    char **files; /* [n_files] paths of other files with planes of the picture; owned */
+    size_t n_planes;      /* number of elements of `planes` */
+    char **files;         /* [n_files] paths of other files with planes of the picture; owned */
     size_t n_files;
     char refusal[300]; /* why the file cannot be read, and the remedy; "": it can */
 } wu_metadata;
@@ -72,8 +73,8 @@ struct wu_picture {
     bool ignores_metadata;  /* the file is read as a part of another picture: its metadata are
                                ignored */
     wu_picture *other;      /* the file of metadata.files that is open, or NULL; owned */
-    uint32_t other_file;    /* the number of that file, as in wu_plane */
-    uint32_t pages_read;
+    uint32_t other_file;    /* the number of the file `other`, as in wu_plane */
+    uint32_t pages_read;    /* number of wanted pages decoded so far */
     unsigned char *encoded; /* the file as a PNG that a work unit can hold, or NULL; owned */
     size_t n_encoded;
     void *raw;              /* buffer for a decoded page that has to be converted; owned */
