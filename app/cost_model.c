@@ -25,7 +25,7 @@ tc_status cost_model_make(const an_unit *unit, bool on_device, cost_model *w, tc
         w->host[i + 1] = an_item_cost(&plan, 1) - w->chunks[i + 1];
         w->sha256_cost += plan.identify_flops;
         w->writing_cost[i] = w->writing_cost[i + 1] + plan.write_flops;
-        w->byte_cost = plan.byte_flops;
+        w->byte_cost = plan.byte_flops; /* the same for all items */
     }
     for (size_t i = 0; i < n; i++) {
         w->host[i + 1] += w->host[i];
@@ -67,6 +67,7 @@ void cost_add_times(cost_model *w, size_t i, const item_times *times)
     w->done_times.chunks += times->chunks;
     if (w->done_host > 0 && w->done_chunks > 0 && w->done_times.host > 0 &&
         w->done_times.chunks > 0)
+        /* The device's operations a second, divided by those of the host. */
         w->speed = w->done_chunks / w->done_times.chunks / (w->done_host / w->done_times.host);
 }
 

@@ -1,6 +1,7 @@
 /*
- * The cost of each part of a job, in operations of one CPU core, and the speed at which the device
- * computes the chunks of the items, relative to a core. The fraction of the job that is done, as
+ * The cost of each part of a job, in operations of one CPU core. An item's main work consists of
+ * "chunks", which the device does if one is used; the CPU ("the host") does the rest. The model
+ * also measures the device's speed relative to a core. The fraction of the job that is done, as
  * shown to people, is computed from these.
  */
 #ifndef APP_COST_MODEL_H
@@ -31,7 +32,7 @@ typedef struct cost_model {
     double done_host;      /* operations of the host */
     double done_chunks;    /* operations of the chunks */
     item_times done_times; /* sum of the items' times */
-    size_t n_done_items;   /* number of items */
+    size_t n_done_items;   /* number of these items */
 } cost_model;
 
 /* Fills *w; the caller frees it with cost_model_free, also after a failure. */
@@ -45,9 +46,9 @@ double cost_before(const cost_model *w, size_t i);
  * value of spool_writing_cost for them. Writing the outputs of the other items is estimated. */
 double cost_total(const cost_model *w, size_t done, double bytes);
 
-/* Must be called when the device has done item i in these times. Computes the speed from all items
- * that the device has done so far, but without the first one if there are more, as the driver may
- * have compiled kernels during the first item. */
+/* Must be called when the device has done item i in these times. Computes w->speed from all items
+ * that the device has done so far. If there are several, the first one is left out, as the driver
+ * may have compiled kernels during it. */
 void cost_add_times(cost_model *w, size_t i, const item_times *times);
 /* Must be called when the CPU does the remaining items. */
 void cost_use_cpu(cost_model *w);

@@ -22,7 +22,7 @@ enum {
     TEXT = 512         /* bytes of a message's buffer */
 };
 
-static bool is_removed; /* fault_file has been removed */
+static bool is_removed; /* this process has removed fault_file */
 
 /* Appends text to the string `out`, a buffer of TEXT bytes. Safe in a signal handler, unlike
  * snprintf. */
@@ -43,7 +43,8 @@ static void write_stderr(const char *text)
     (void)done;
 }
 
-/* Prints "WHAT HOW" as a line on stderr, in place of a progress bar. Safe in a signal handler. */
+/* Prints `what` followed by `how` as a line on stderr, in place of a progress bar. Safe in a signal
+ * handler. */
 static void print_fault(const char *what, const char *how)
 {
     char line[TEXT] = "";

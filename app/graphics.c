@@ -19,31 +19,31 @@
 
 enum {
     TEXTURE_SIDE = 512, /* pixels; a power of two, which old drivers require */
-    READ_MS = 1000,     /* milliseconds between readings of the file */
+    READ_MS = 1000,     /* milliseconds between two readings of VIEW_FILE */
     LINE = 24,          /* height of a line of text, in pixels */
     MARGIN = 16,        /* width of the window's empty border, in pixels */
     TEXT_LINES = 8      /* lines of text below the picture */
 };
-/* A bright band sweeps down the picture to the row that the work has reached, and is then invisible
- * for a while. */
+/* The progress is animated: a bright band moves down the picture to the row that the work has
+ * reached (a sweep), and is then invisible for a while. */
 enum {
     FRAME_MS = 100,    /* milliseconds of a frame */
     SWEEP_FRAMES = 20, /* frames of a sweep */
     REST_FRAMES = 40,  /* frames without the band after a sweep */
     BAND = 24          /* height of the band, in pixels */
 };
-/* How many seconds the progress must be observed before the time left is shown. */
+/* The time left is shown only after the progress was observed for this number of seconds. */
 #define LEAST_SEEN 5.0
 
 /* The program's state. It is global, as GLUT passes no user data to its callbacks. */
 static struct {
     view_file file; /* the last valid file */
     bool has_file;
-    unsigned n_regions; /* number of connected regions where the analysis has found something */
-    double share;       /* share of the picture that these regions cover, 0 to 1 */
-    double first_seconds, first_fraction; /* the time (tc_seconds) when this task's first file was
-                                             read, and the progress in it */
-    unsigned frame;                       /* current frame of the moving band */
+    unsigned n_regions;    /* number of connected regions where the analysis has found something */
+    double share;          /* share of the picture's pixels where it has found something, 0 to 1 */
+    double first_seconds;  /* the time (tc_seconds) when this task's first file was read */
+    double first_fraction; /* the fraction of the task that was done according to that file */
+    unsigned frame;        /* number of the animation's current frame, from 0 */
     GLuint texture;
     int width, height; /* size of the window, in pixels */
     bool fullscreen;
@@ -64,7 +64,7 @@ static void mix_colour(unsigned grey, unsigned found, bool is_amount, unsigned c
 {
     for (int i = 0; i < 3; i++) {
         /* The share of the hue in the colour, 0 to 255. */
-        const unsigned part = is_amount ? found : found > 0 ? 112 : 0;
+        const unsigned part = is_amount ? found : found > 0 ? 112 /* 44% */ : 0;
         const unsigned hue = is_amount ? hues[1][i] : hues[found % HUES][i];
 
         rgb[i] = (unsigned char)((grey * (255 - part) + hue * part) / 255);
@@ -92,7 +92,8 @@ static bool is_text(const char *text, size_t size)
     return memchr(text, '\0', size) != NULL;
 }
 
-/* Whether the file is complete and valid. It may be incomplete, or written by another program. */
+/* Whether the file is complete and valid. It may be read while it is being written, or another
+ * program may have written it. */
 static bool is_whole(const view_file *f)
 {
     const size_t from = offsetof(view_file, nx);
@@ -129,8 +130,9 @@ static void clear_region(uint8_t *found, uint32_t nx, uint32_t ny, uint32_t at)
     }
 }
 
-/* Computes show.n_regions and show.share. Counts connected regions rather than different values of
- * `found`, as several values may belong to one object while the analysis runs. */
+/* Computes show.share, and show.n_regions unless `found` contains amounts. Counts connected regions
+ * rather than different values of `found`, as an object may have several values while the analysis
+ * runs. */
 static void measure_found(void)
 {
     static uint8_t found[VIEW_SIDE * VIEW_SIDE];
@@ -160,6 +162,7 @@ static void read_view(void)
         close(fd);
     if (!read || !is_whole(&next))
         return;
+    /* If the fraction decreases, another task has begun or the task has restarted. */
     if (!show.has_file || next.fraction < show.file.fraction) {
         show.first_seconds = tc_seconds();
         show.first_fraction = next.fraction;
@@ -192,9 +195,10 @@ static double item_fraction(const view_file *f)
     return done < 0 ? 0 : done > 1 ? 1 : done;
 }
 
-/* Draws the moving band over the picture, which is at x, y with size w, h. */
+/* Draws the moving band over the picture. x, y: the picture's upper left corner; w, h: its size. */
 static void draw_band(double x, double y, double w, double h)
 {
+    /* The row that the work has reached, and the band's lower and upper edge, from y on. */
     const double to = h * item_fraction(&show.file), at = to * (show.frame + 1) / SWEEP_FRAMES,
                  from = at > BAND ? at - BAND : 0;
 
@@ -221,6 +225,7 @@ static void draw_picture(void)
     const double scale = room_x / f->nx < room_y / f->ny ? room_x / f->nx : room_y / f->ny;
     const double w = f->nx * scale, h = f->ny * scale, x = (show.width - w) / 2,
                  y = MARGIN + (room_y - h) / 2;
+    /* The part of the texture that the picture fills. */
     const double u = (double)f->nx / TEXTURE_SIDE, v = (double)f->ny / TEXTURE_SIDE;
 
     if (scale <= 0)
@@ -295,7 +300,8 @@ static void draw_text(double y, const char *text)
     draw_text_at(MARGIN, y, text);
 }
 
-/* Draws a small square of a colour for the legend; returns the x where text may follow. */
+/* Draws a small square of a colour for the legend. Returns the x coordinate at which text may
+ * follow. */
 static double draw_swatch(double x, double y, const unsigned char rgb[3])
 {
     enum { SIDE = 12 };
@@ -316,6 +322,7 @@ static void draw_legend(double y)
 
     for (unsigned i = 0; i < HUES; i++) {
         unsigned char rgb[3];
+        /* Amounts 0, 51, ... 255; or objects of all hues (HUES is added as 0 means no object). */
         mix_colour(160, amounts ? 51 * i : i + HUES, amounts, rgb);
         x = draw_swatch(x, y, rgb);
     }
@@ -410,7 +417,7 @@ static void resize(int width, int height)
     glLoadIdentity();
 }
 
-/* Called every READ_MS. */
+/* Called every READ_MS: tells texcell that it is being watched, and reads its picture. */
 static void on_timer(int unused)
 {
     (void)unused;
@@ -425,7 +432,7 @@ static void on_frame(int unused)
 {
     (void)unused;
     show.frame = (show.frame + 1) % (SWEEP_FRAMES + REST_FRAMES);
-    if (show.frame <= SWEEP_FRAMES)
+    if (show.frame <= SWEEP_FRAMES) /* frame SWEEP_FRAMES erases the band */
         glutPostRedisplay();
     glutTimerFunc(FRAME_MS, on_frame, 0);
 }
@@ -454,7 +461,7 @@ static void click(int button, int state, int x, int y)
  * any motion when the window appears. */
 static void on_motion(int x, int y)
 {
-    const bool far = abs(x - show.mouse_x) > 8 || abs(y - show.mouse_y) > 8;
+    const bool far = abs(x - show.mouse_x) > 8 || abs(y - show.mouse_y) > 8; /* in pixels */
 
     if (show.fullscreen && show.mouse_x >= 0 && far)
         glutLeaveMainLoop();

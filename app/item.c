@@ -19,9 +19,9 @@ typedef struct item_run {
     const an_backend *backend; /* the analysis' backend for the CPU or for the device */
     void *worker;              /* the backend's worker; NULL if it is closed */
     const item_work *args;     /* the argument of item_process */
-    wu_output output;          /* the item's arrays, once it is finished */
+    wu_output output;          /* the item's arrays, once they are computed */
     double open_seconds;       /* the time (seconds_worked) when the backend is opened */
-    bool finished;             /* the backend has made `output`, without the final state */
+    bool finished;             /* the backend has made `output`; `state` is then not final */
     bool final_saved;          /* a checkpoint with the final state was written */
 } item_run;
 
@@ -43,7 +43,8 @@ static bool cpu_takes_over(const job_device *d, tc_status status)
 }
 
 /* Opens the CPU's backend after the device's backend has failed with `status`. If the item does not
- * fit the device, the CPU does only this item, otherwise all remaining items. */
+ * fit the device (TC_TOO_LARGE), the CPU does only this item; otherwise it does all remaining
+ * items. */
 static tc_status switch_to_cpu(const item_work *w, item_run *it, tc_status status, tc_err *err)
 {
     if (status == TC_TOO_LARGE) {
@@ -215,12 +216,12 @@ static unsigned choose_threads(const item_work *w, const an_plan *plan)
     return n < most && !w->all_threads ? (unsigned)n : most;
 }
 
-/* Whether to decode the next item while the CPU computes this one. It is done if this item uses
- * only one of several allowed threads, and if decoding takes longer than starting a thread, where
- * the next item is assumed to be as large as this one. */
+/* Whether to decode the next item while the CPU computes this one: if this item uses only one of
+ * several allowed threads, and decoding the next item is expected to take longer than starting a
+ * thread. The next item is assumed to be as large as this one. */
 static bool decodes_ahead(const item_work *w, const item_run *it)
 {
-    const double least = 1e6; /* operations of an item for which this is worthwhile */
+    const double least = 1e6; /* the least operations of an item for which this is worthwhile */
 
     return it->work.device == NULL && it->work.threads == 1 && most_threads(w) > 1 &&
            it->work.plan.flops >= least;
@@ -418,7 +419,7 @@ tc_status item_process(const item_work *w, tc_err *err)
         prefetch_begin(w->prefetch, w->index + 1);
     if (status == TC_OK)
         status = end_item(w, &it, err);
-    /* Time outside the steps counts as the host's. */
+    /* The first element is the time of the device's steps; all other time counts as the host's. */
     if (status == TC_OK && it.work.device != NULL && !resumed)
         *w->times = (item_times){ steps_end - it.open_seconds,
                                   it.open_seconds - start + seconds_worked() - steps_end };

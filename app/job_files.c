@@ -10,8 +10,8 @@
 #include "wrapper/bw.h"
 
 enum {
-    LAST_STATE_MAX = 32 << 20, /* bytes of the largest state that is written while stopping: a slow
-                                  disk could hardly write more in LAST_WRITE_SECONDS seconds */
+    LAST_STATE_MAX = 32 << 20, /* bytes of the largest state that is saved when the program must
+                                  stop; a slow disk hardly writes more in LAST_WRITE_SECONDS */
     LAST_WRITE_SECONDS = 4     /* seconds that writing the last checkpoint may take */
 };
 
@@ -92,6 +92,7 @@ bool job_files_try_again(job_files *f, tc_status *status, const progress *p, tc_
     }
     if (f->retry_pause == 0)
         progress_print(p, "waiting for the disk", err->message);
+    /* 1 s at first, doubled after each try up to longest_pause. */
     f->retry_pause = f->retry_pause == 0                  ? 1
                      : f->retry_pause < longest_pause / 2 ? 2 * f->retry_pause
                                                           : longest_pause;

@@ -14,20 +14,20 @@
 typedef struct job_files {
     tc_poll poll;              /* the poll of all functions of the job */
     tc_background *background; /* the job's background threads; NULL if there are none */
-    double write_deadline; /* after job_files_set_deadline: the time (tc_seconds) at which writing
-                        is abandoned; before: 0 */
+    double write_deadline;     /* the time (tc_seconds) at which writing is abandoned; 0 before
+                                  job_files_set_deadline is called */
     const char *checkpoint_path, *spool_path;
     spool *spool;
     checkpoint position; /* identifies the job, and contains its position */
-    void *state; /* the state of item mark.item that was read from the checkpoint; NULL if there is
-                    none, and after the code that continues the item has taken it */
+    void *state; /* the state of item position.item that was read from the checkpoint; NULL if the
+                    checkpoint has none, and after item_process has taken it */
     bool item_saved;    /* the checkpoint on disk contains a state of the current item */
     uint64_t reserved;  /* bytes of the state for which disk space is reserved */
     double retry_pause; /* seconds between two tries to write to a full disk; 0: the disk is not
                            full */
     bool has_warned;    /* a warning about a failed checkpoint was printed */
-    bool refuses_to_replace; /* keep a checkpoint of another work unit and fail with TC_USAGE;
-                          otherwise start over */
+    bool refuses_to_replace; /* if the checkpoint is of another work unit: keep it and fail with
+                                TC_USAGE; false: start over */
 } job_files;
 
 /* Opens the spool. Before the call only f->poll and f->refuses_to_replace may be set; the rest must

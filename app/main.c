@@ -30,10 +30,10 @@ typedef struct command {
     const char *input, *output, *checkpoint_dir, *kernel_cache;
     const char *device;      /* value of --device; NULL if the option is not given */
     double checkpoint_every; /* seconds between two checkpoints */
-    double launch_ms;        /* longest launch on a device, in milliseconds; 0: automatic */
+    double launch_ms;        /* longest kernel launch on a device, in milliseconds; 0: automatic */
     uint64_t threads;        /* the most CPU threads; 0 if the option is not given */
-    uint64_t gpu_percent;    /* the share of the time, in percent, in which a device works */
-    bool quiet, replace, label_runs;
+    uint64_t gpu_percent;    /* the percentage of the time in which a device works */
+    bool quiet, replace, label_runs; /* the options of these names */
     bool is_task; /* the program was started without a verb, as a BOINC client starts it */
 } command;
 
@@ -125,8 +125,8 @@ static tc_status read_command(int argc, char **argv, command *c, int *n_words, t
 
 /* --- running --------------------------------------------------------------------------------- */
 
-/* Returns the longest launch in milliseconds: the value of the option; without the option 10 if
- * somebody may be using the computer, so that the desktop stays responsive, else 50. */
+/* Returns the longest launch in milliseconds. Without the option --gpu-slice-ms, this is 10 if
+ * somebody may be using the computer, so that the desktop stays responsive; otherwise 50. */
 static double launch_ms(const command *c, bool may_be_used)
 {
     return c->launch_ms > 0 ? c->launch_ms : may_be_used ? 10 : 50;

@@ -54,8 +54,8 @@ static void describe_time_left(const progress *p, double fraction, char *out, si
         snprintf(out, size, "  %lu:%02lu left", s / 60, s % 60);
 }
 
-/* Writes "  NAME (2 of 5)" in at most n columns: with the name abbreviated if necessary, or the
- * numbers alone, or nothing. */
+/* Writes "  NAME (2 of 5)" in at most n columns. If the space is too small, abbreviates the name,
+ * or writes only the numbers, or nothing. */
 static void describe_item(const progress *p, const char *name, size_t item, size_t n, char *out,
                           size_t size)
 {
@@ -83,7 +83,7 @@ void progress_show(progress *p, double fraction, const char *name, size_t item)
                       empty[] = "..............................";
     const double time = tc_seconds();
     char line[2 * COLUMNS_MAX + 64], left[40], text[COLUMNS_MAX + 64];
-    size_t room, fixed, bar; /* columns: of the line, of its fixed parts, of the bar */
+    size_t room, fixed, bar; /* numbers of columns: of the line, of its fixed parts, of the bar */
     int done;                /* columns of the bar that are filled */
 
     if (!p->terminal || time - p->drawn_at < 0.1)

@@ -16,8 +16,8 @@
 #include "workunits/format/title.h"
 #include "wrapper/bw.h"
 
-/* Sets *reported, the fraction of the job that was reported last, to `share` if `share` is larger,
- * and returns *reported. So the reported fraction never decreases, even if the result becomes
+/* *reported is the fraction of the job that was reported last. Sets it to `share` if `share` is
+ * larger, and returns it. So the reported fraction never decreases, even if the result becomes
  * larger than estimated. */
 static double increase(double *reported, double share)
 {
@@ -94,8 +94,9 @@ static tc_status open_device(const run_options *o, const an_unit *unit, const jo
     return status == TC_DEVICE && may_use_cpu ? TC_OK : status;
 }
 
-/* Prints how long the CPU will take: always on a terminal, otherwise only if it takes a minute or
- * longer. Not called for a device, as a device's speed is unknown at the start. */
+/* Prints how long the CPU will take: always on a terminal, otherwise only if this is a minute or
+ * longer. Nothing is printed in a client's task. Not called for a device, as a device's speed is
+ * unknown at the start. */
 static void print_duration(const an_unit *unit, double seconds, unsigned threads, progress *p)
 {
     const bool is_long = seconds >= 60;
@@ -155,8 +156,8 @@ static tc_status run_items(const run_options *o, const an_unit *unit, job_device
         if (status == TC_OK && i + 1 < n)
             item_checkpoint_between(&work);
     }
-    /* Before the result file is written, all items are done, and the SHA-256 of the work unit,
-     * which write_result computes first. */
+    /* The fraction when writing the result file begins: all items are done, and so is the work
+     * unit's SHA-256, which write_result computes first. */
     if (status == TC_OK)
         increase(done, (cost_before(&w, n) + w.sha256_cost) /
                            cost_total(&w, n, spool_writing_cost(files->spool)));

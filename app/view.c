@@ -18,7 +18,7 @@ enum {
     VIEW_PAUSE_SECONDS = 2,   /* the shortest time between two pictures */
     VIEW_WATCHED_SECONDS = 5, /* texcell_graphics is assumed to run until this time after it last
                                  wrote the file VIEW_WATCHED */
-    VIEW_SHARE = 200          /* at most 1 / VIEW_SHARE of the run time goes into pictures */
+    VIEW_SHARE = 200          /* at most 1 / VIEW_SHARE of the run time is spent on pictures */
 };
 
 bool view_is_due(view *v)
@@ -106,6 +106,7 @@ void view_write(view *v, const an_analysis *analysis, const an_work *work, const
     reduce_picture(f, analysis, work, state);
     write_file(f);
     free(f);
+    /* Pauses for VIEW_SHARE times as long as this picture took. */
     const double now = tc_seconds(), pause = VIEW_SHARE * (now - v->began);
 
     v->next = now + (pause > VIEW_PAUSE_SECONDS ? pause : VIEW_PAUSE_SECONDS);

@@ -21,20 +21,21 @@ enum { VIEW_SIDE = 384 }; /* the largest width and height of the picture, in pix
 #define VIEW_WATCHED "texcell_watched"
 #define VIEW_MAGIC "TCVIEW1"
 
-/* The content of VIEW_FILE, little-endian. Texts are UTF-8 and end with a NUL. crc: CRC-32 of all
- * bytes after it, since the file may be read while it is written. */
+/* The content of VIEW_FILE, little-endian. Texts are UTF-8 and end with a NUL. */
 typedef struct view_file {
     char magic[8];
-    uint32_t crc;
-    uint32_t nx, ny;        /* width and height of the picture, 1 to VIEW_SIDE */
-    uint32_t amounts;       /* 1: `found` contains amounts; 0: kinds or numbers of objects */
-    double fraction;        /* fraction of the task that is done, 0 to 1 */
+    uint32_t crc;     /* CRC-32 of all bytes after this field, since the file may be read while
+                         it is written */
+    uint32_t nx, ny;  /* width and height of the picture, 1 to VIEW_SIDE */
+    uint32_t amounts; /* 1: `found` contains amounts; 0: kinds or numbers of objects */
+    double fraction;  /* fraction of the task that is done, 0 to 1 */
     uint64_t item, n_items; /* index of the current item, and the number of items */
     char analysis[32], name[136], about[504];
     bw_volunteer volunteer;
     /* [ny * nx] grey values of the image, or of the stack's middle slice, reduced in size. */
     uint8_t grey[VIEW_SIDE * VIEW_SIDE];
-    uint8_t found[VIEW_SIDE * VIEW_SIDE]; /* [ny * nx] an_analysis.preview of the same pixels */
+    uint8_t found[VIEW_SIDE * VIEW_SIDE]; /* [ny * nx] what the analysis has found at the same
+                                             pixels (an_analysis.preview); 0: nothing */
 } view_file;
 
 typedef struct view {

@@ -105,9 +105,10 @@ unsigned os_landlock_version(void)
  * highest bit of the rights for files. */
 static ruleset all_rights(unsigned version)
 {
-    const int last[] = { 0, 12, 13, 14, 14, 15 };
+    const int last[] = { 0, 12, 13, 14, 14, 15 }; /* the same for all versions from 5 on */
     const unsigned available = version < 5 ? version : 5;
 
+    /* (2 << last) - 1: all bits up to bit `last`. */
     return (ruleset){ ((uint64_t)2 << last[available]) - 1, version >= 4 ? 3 : 0,
                       version >= 6 ? 3 : 0 };
 }
@@ -195,8 +196,8 @@ typedef enum check {
     SAME_PROCESS   /* sched_getaffinity: of this process (0) */
 } check;
 
-/* A system call, and the check of its arguments. It is allowed only if all bits of `calls`
- * (OS_CALLS_MODIFY_FILES, OS_CALLS_LOCK_FILES) are passed to os_confine. */
+/* A system call, and the check of its arguments. The call is allowed only if all bits of `calls`
+ * (OS_CALLS_...) are set in the argument `calls` of os_confine. */
 typedef struct call {
     unsigned number, check, calls;
 } call;
@@ -323,16 +324,17 @@ static void add_if(filter *f, unsigned short comparison, unsigned operand,
     add_op(f, answer);
 }
 
-/* Appends the check of open or openat. flags: the index of the argument with the flags; the next
- * argument is the mode. */
+/* Appends the check of open or openat. flags: the index of the system call's argument with the
+ * flags; the argument after it is the mode. calls: the argument of os_confine. */
 static void add_open_check(filter *f, unsigned flags, unsigned calls)
 {
     enum {
-        TMPFILE = 020000000, /* the bit of O_TMPFILE other than O_DIRECTORY */
+        TMPFILE = 020000000, /* O_TMPFILE without the bit of O_DIRECTORY */
         SPECIAL = 07000      /* set-user-ID, set-group-ID and sticky bit */
     };
     add_load(f, flags, LOWER);
     if (calls & OS_CALLS_MODIFY_FILES) {
+        /* The mode matters only if a file may be created. */
         add_op(f,
                (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_CREAT | TMPFILE, 1, 0));
         add_op(f, allow);
@@ -365,7 +367,7 @@ static void add_check(filter *f, check what, unsigned calls)
         /* The flags with which the C library creates a thread. */
         THREAD = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
                  CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_DETACHED,
-        BROKEN_MEMORY = 100,       /* MADV_HWPOISON, and above it MADV_SOFT_OFFLINE */
+        BROKEN_MEMORY = 100,       /* MADV_HWPOISON; MADV_SOFT_OFFLINE is 101 */
         TCGETS2_ = (int)0x802c542a /* TCGETS2, whose definition needs struct termios2 */
     };
 
@@ -380,6 +382,7 @@ static void add_check(filter *f, check what, unsigned calls)
         add_load(f, 0, LOWER);
         add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
         add_op(f, deny);
+        /* Argument 2 points to new limits; it must be NULL. */
         add_load(f, 2, UPPER);
         add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0));
         add_op(f, deny);
@@ -431,8 +434,8 @@ static void add_check(filter *f, check what, unsigned calls)
     }
 }
 
-/* Writes the whole filter: kills the process if the architecture is another one, otherwise denies
- * each system call that is not in `allowed`. */
+/* Writes the whole filter. It kills the process at a system call of another architecture, and
+ * denies each system call that is not in `allowed`. calls: the argument of os_confine. */
 static void write_filter(filter *f, unsigned calls)
 {
     enum { X32 = 0x40000000 }; /* a bit of all system calls of the x32 ABI */
@@ -458,6 +461,7 @@ static void write_filter(filter *f, unsigned calls)
         jump = f->n;
         add_op(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, c->number, 0, 0));
         add_check(f, (check)c->check, calls);
+        /* If the number differs, skips all instructions that were appended since. */
         f->code[jump].jf = (unsigned char)(f->n - jump - 1);
     }
     add_op(f, deny);
