@@ -18,8 +18,8 @@ static bw_request last_request = BW_CONTINUE; /* the result of the last bw_poll 
 static const char *reason_text = "";          /* the reason of last_request */
 static char reason_buffer[REASON_MAX];        /* contains reason_text if a signal was the reason */
 static double asleep_seconds;                 /* total time that bw_poll has slept, in seconds */
-static _Atomic int signal_number; /* the signal that was caught; 0 if none; a signal handler writes
-                                     it, and all threads read it */
+static _Atomic int signal_number; /* the number of the signal that was caught; 0 if none was. A
+                                     signal handler writes it, and all threads read it */
 
 /* Records a signal. The next signal with the same number ends the process by its default action, as
  * a person who presses Ctrl-C twice expects. */
@@ -130,7 +130,7 @@ static bw_request read_request(const char **reason, char text[REASON_MAX], bool 
 
 bw_request bw_poll(void)
 {
-    bool suspended = true;
+    bool suspended = true; /* true at first, so that the client is polled at least once */
 
     while (last_request == BW_CONTINUE && suspended) {
         last_request = read_request(&reason_text, reason_buffer, &suspended);

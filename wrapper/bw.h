@@ -63,8 +63,8 @@ typedef struct bw_task {
     char version[16]; /* the number of the project's application version, such as "1.01"; "" without
                          a client */
     char client[24];  /* the client's version, such as "7.20.5"; "" without a client */
-    /* Seconds that the task has run before this start, as counted by the client. */
-    double seconds_before;
+    double seconds_before; /* seconds for which the task ran before this start, as counted by the
+                              client */
     char folder[256]; /* the project's folder, for files that are kept after the task; "" without a
                          client */
 } bw_task;
@@ -147,15 +147,16 @@ void bw_exit_on_request(void) BW_NORETURN;
  * reason: a non-empty sentence that is shown to the volunteer, at the second exit of the series
  * also among the client's notices. Without a client: exits with the code of TC_TRY_LATER. */
 void bw_temporary_exit(const char *reason) BW_NORETURN;
-/* Ends the process at once so that the client starts it again after `delay` seconds, 0 to 86400 (or
- * a minute later without delay, if the file for the client cannot be written). Safe in a signal
- * handler; flushes and frees nothing. reason: a line of up to 250 characters. alert: show the
- * reason in the client's notices. */
+/* Ends the process at once so that the client starts it again after `delay` seconds, 0 to 86400.
+ * (If the file for the client cannot be written, the process ends a minute later, and is started
+ * again without delay.) Safe in a signal handler; flushes and frees nothing. reason: a line of up
+ * to 250 characters. alert: show the reason in the client's notices. */
 void bw_temporary_exit_now(int delay, const char *reason, bool alert) BW_NORETURN;
-/* Ends the process with an exit code; with a client the job then counts as done (0) or failed.
- * message (may be NULL): written to the client's log, for the volunteer. Close devices and files
- * before. With a client this takes two seconds, as it waits until the last status messages are
- * sent. */
+/* Ends the process with an exit code. With a client, the job then counts as done if the code is 0,
+ * otherwise as failed.
+ * message (may be NULL): written to the client's log, for the volunteer. Devices
+ * and files must be closed before. With a client this takes two seconds, as it waits until the last
+ * status messages are sent. */
 void bw_finish(int code, const char *message) BW_NORETURN;
 
 #ifdef __cplusplus

@@ -76,7 +76,9 @@ std::string one_line(const char *text)
 
 // CPU time in seconds of all runs of the task until its last checkpoint.
 double checkpoint_cpu_time;
-double retry_at; // after a failed checkpoint: time (tc_seconds) of the next attempt; else 0
+
+// The earliest time (tc_seconds) of the next checkpoint after one that failed; 0 otherwise.
+double retry_at;
 
 // A file that is written at the start, so that it occupies space on the disk. When the task exits,
 // the message to the client is written into this file and the file is renamed, which works even if
@@ -117,9 +119,9 @@ bool write_exit_file(const char *name, const char *const *texts, int n)
 }
 
 // Writes the file that requests a temporary exit of `delay` seconds. Replaces boinc_temporary_exit,
-// which does not check whether the file could be written: without it the exit counts as a failure,
-// and the client restarts the task without delay. alert: the client shows the reason as a notice.
-// Safe in a signal handler.
+// which does not check whether the file could be written. Without the file, the exit counts as a
+// failure, and the client restarts the task without delay. alert: the client shows the reason as a
+// notice. Safe in a signal handler.
 bool request_temporary_exit(int delay, const char *reason, bool alert)
 {
     char digits[12] = "";
@@ -141,7 +143,8 @@ bool write_finish_file(void)
 bw_request boinc_side_get_request(const char **why, bool *suspended);
 void boinc_side_exit_on_request(bw_request request);
 
-// Sleeps for a second. Ends the process instead if the client requests that or a signal was caught.
+// Sleeps for a second. If the client requests the process to end, or a signal was caught, ends it
+// instead.
 void wait_a_second(void)
 {
     const char *why;
@@ -161,28 +164,28 @@ const int hour = 3600;
 void boinc_side_temporary_exit(const char *reason)
 {
     const uint64_t n_exits = tc_increment_file_counter(exit_count_file);
-    const int delay = n_exits <= 1 ? 300 : n_exits <= 24 ? hour : 24 * hour;
+    const int delay = n_exits <= 1 ? 300 : n_exits <= 24 ? hour : 24 * hour; // in seconds
     const std::string line = one_line(reason);
     while (!request_temporary_exit(delay, line.c_str(), n_exits == 2))
         wait_a_second();
     exit_now(0);
 }
 
-// Returns the number of bytes of the text's first line, including its newline; n if there is no
-// newline.
+// Returns the number of bytes of the first line of a text of n bytes, including its newline; n if
+// there is no newline.
 size_t first_line_length(const char *text, size_t n)
 {
     const void *const newline = memchr(text, '\n', n);
     return newline ? static_cast<size_t>(static_cast<const char *>(newline) - text) + 1 : n;
 }
 
-// Shortens a long stderr log, which a task that is restarted every minute fills with the same
-// lines. The client reports only the log's last 63 KiB, but the first lines are the most useful:
-// keeps the first and the last lines, up to PART bytes each. Writes in place, as the disk may be
-// full.
+// Shortens a long stderr log. A task that is restarted every minute fills the log with the same
+// lines. The client reports only the log's last 63 KiB, but the first lines are the most useful. So
+// this keeps the first lines and the last lines, up to PART bytes each. It writes in place, as the
+// disk may be full.
 void shorten_log(void)
 {
-    enum { MOST = 48 << 10, PART = 16 << 10 };
+    enum { MOST = 48 << 10, PART = 16 << 10 }; // bytes; a log of up to MOST bytes is not shortened
     static const char marker[] = "texcell: older lines are left out here\n";
     char first[PART], last[PART];
     struct stat info;
@@ -191,6 +194,8 @@ void shorten_log(void)
         return;
     if (fstat(fd, &info) == 0 && info.st_size > MOST && tc_read_all_at(fd, 0, first, PART) &&
         tc_read_all_at(fd, static_cast<uint64_t>(info.st_size) - PART, last, PART)) {
+        // keep: bytes kept at the start, up to the first line end after half of PART; skip: bytes
+        // of `last` before its first line end; n: bytes of the marker; left: bytes kept at the end.
         const size_t half = PART / 2, keep = half + first_line_length(first + half, half),
                      skip = first_line_length(last, half), n = sizeof marker - 1,
                      left = PART - skip;
@@ -229,9 +234,9 @@ void boinc_side_init(const bw_options *)
     boinc_options_defaults(o);
     o.direct_process_action = 0;
     // On Windows: the main thread gets the same priority as the worker threads, within the low
-    // priority class of the process; otherwise it would be slower than these.
+    // priority class of the process. Otherwise the main thread would be slower than they are.
     o.normal_thread_priority = 1;
-    // Returning an error would end in an exit code and so in a failed job.
+    // An error must not be returned: the exit code would make the job fail.
     if (boinc_init_options(&o) != 0)
         boinc_side_temporary_exit("the BOINC runtime does not start");
     // Without the memory that is shared with the client the runtime works in standalone mode: the
@@ -273,7 +278,7 @@ int boinc_side_ncpus(void)
 // earlier runs.
 int boinc_side_cpu_limit(void)
 {
-    static double checked_at = -2;
+    static double checked_at = -2; // so that the first call reads the file
     static time_t last_change;
     static int limit;
     struct stat info;
@@ -290,6 +295,7 @@ int boinc_side_cpu_limit(void)
     if (file && parse_init_data_file(file, data) == 0) {
         const double share = data.global_prefs.max_ncpus_pct / 100;
         const int cpus = static_cast<int>(data.host_info.p_ncpus * share);
+        // 0: no limit, or it is unknown.
         limit = !(share > 0 && share < 1) || data.host_info.p_ncpus <= 0 ? 0 : cpus < 1 ? 1 : cpus;
         last_change = info.st_mtime;
     }
@@ -367,7 +373,7 @@ void boinc_side_checkpoint_completed(void)
 // continues to return true, so retry_at delays the next attempt.
 void boinc_side_checkpoint_failed(void)
 {
-    retry_at = tc_seconds() + 60;
+    retry_at = tc_seconds() + 60; // a minute later
     boinc_end_critical_section();
 }
 

@@ -16,8 +16,8 @@
 
 enum {
     OPTIONS_MAX = 32, /* the most options of a table */
-    /* getopt_long returns FIRST_CODE + i for the long name of options[i], and the letter itself for
-     * a letter. */
+    /* getopt_long returns FIRST_CODE + i for the long name of options[i], and for a one-letter
+     * option the letter itself, which is smaller. */
     FIRST_CODE = 256
 };
 
@@ -40,7 +40,7 @@ static tc_status store_value(const tc_option *o, const char *value, tc_err *err)
         const double number = is_word ? 0 : strtod(value, &end);
 
         if (is_word)
-            ;
+            ; /* the number is 0, whatever the limits are */
         else if (errno != 0 || end == value || *end != '\0' ||
                  !(number > (double)least && number <= (double)most))
             return tc_fail(err, TC_USAGE,
@@ -70,11 +70,11 @@ static tc_status store_value(const tc_option *o, const char *value, tc_err *err)
 static tc_status refuse_option(int code, char **argv, const tc_option *options, tc_err *err)
 {
     const char *rejected = argv[optind - 1], *similar_name = NULL;
-    /* If a letter in a group such as -abc was rejected: the argument with the group. */
+    /* If a letter of a group such as -abc was rejected, and letters follow it: the whole group. */
     const char *const group = argv[optind];
     const char letter[] = { '-', (char)optopt, '\0' };
     char name[32];
-    size_t least = TC_UNLIKE_DISTANCE;
+    size_t least = TC_UNLIKE_DISTANCE; /* distance of similar_name */
 
     if (strncmp(rejected, "--", 2) != 0 && optopt > ' ' && optopt < FIRST_CODE)
         rejected = letter; /* argv[optind - 1] may be a group of letters, or another argument */

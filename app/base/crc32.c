@@ -28,15 +28,17 @@ static uint32_t add_by_library(uint32_t crc, const unsigned char *at, size_t n)
 #if defined __x86_64__
 
 enum {
-    LANES = 4,             /* registers that are folded side by side */
+    LANES = 4,             /* registers that are folded (see fold) side by side */
     LANE = 32,             /* bytes of a register */
     STRIDE = LANES * LANE, /* bytes that the registers hold together */
     WORTH = 512            /* the least number of bytes for which this is faster than the library */
 };
 
-/* Returns, for both 128-bit halves, a times x^distance plus b, which is congruent modulo the CRC's
- * polynomial. by: the two factors x^(distance + 32) and x^(distance - 32), each modulo the
- * polynomial and with its bits reversed. */
+/* Folds a into b, separately for both 128-bit halves: returns a value that is congruent to
+ * a x^distance + b modulo the CRC's polynomial. Here a and b are polynomials over GF(2), and
+ * distance is the number of bits by which a lies before b in the data. by: the two factors
+ * x^(distance + 32) and x^(distance - 32), each modulo the polynomial and with its bits reversed.
+ */
 __attribute__((target("avx2,vpclmulqdq"))) static inline __m256i fold(__m256i a, __m256i by,
                                                                       __m256i b)
 {
@@ -84,7 +86,8 @@ typedef enum products { UNKNOWN, NONE, WIDE } products;
  * whether the system saves 256-bit registers. Leaf 7 has the bits of AVX2 and VPCLMULQDQ. */
 static products find_products(void)
 {
-    const unsigned osxsave = 1u << 27, ymm = 6, avx2 = 1u << 5, vpclmul = 1u << 10;
+    const unsigned osxsave = 1u << 27, ymm = 6 /* XMM and YMM registers */, avx2 = 1u << 5,
+                   vpclmul = 1u << 10;
     unsigned a, b, c, d, kept = 0;
 
     if (__get_cpuid(1, &a, &b, &c, &d) && (c & osxsave) != 0)

@@ -1,6 +1,6 @@
 /* The interface to the operating system: functions that are neither in C11 nor among the POSIX
- * functions that all systems have (descriptors, stat, unlink, clock_gettime, threads). It is
- * implemented by os_*.c, the only files that depend on the system.
+ * functions that all supported systems have (descriptors, stat, unlink, clock_gettime, threads). It
+ * is implemented by os_*.c, the only files that depend on the system.
  *
  * Paths and names are UTF-8. A function that fails sets errno, on every system. */
 #ifndef OS_H

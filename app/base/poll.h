@@ -1,6 +1,6 @@
 /* Polling: work that lasts longer than a moment calls tc_call_poll regularly, which returns when
- * the work may continue or must stop. So reading, preparing and finishing can be suspended and
- * stopped just as the analysis itself. */
+ * the work may continue or must stop. In this way every kind of work can be suspended and stopped:
+ * reading, the analysis, and writing. */
 #ifndef TC_POLL_H
 #define TC_POLL_H
 

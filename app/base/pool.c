@@ -23,7 +23,7 @@ struct an_pool {
     /* The next members describe the current run. */
     an_pool_fn fn;
     void *user;
-    size_t n_parts, next; /* number of parts; the part that is started next */
+    size_t n_parts, next; /* number of parts; number of the part that is started next */
     double until;         /* the time (tc_seconds) after which no part is started */
     unsigned n_busy;      /* workers that have not finished this run */
     unsigned long run;    /* the number of the current run, counted from 1 */
@@ -135,7 +135,7 @@ typedef struct shifted_parts {
     size_t first;
 } shifted_parts;
 
-/* An an_pool_fn. */
+/* An an_pool_fn; user: a shifted_parts. */
 static void run_shifted(void *user, unsigned thread, size_t part)
 {
     const shifted_parts *const l = user;

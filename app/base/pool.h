@@ -11,7 +11,8 @@
 
 typedef struct an_pool an_pool;
 
-/* A step starts no further part after this time, in seconds. */
+/* After this time, in seconds, a step of the work (such as a call of an_pool_run_until) starts no
+ * further part. */
 #define AN_STEP_SECONDS 0.05
 
 /* Runs one part. thread: 0 to threads - 1, to select scratch memory; part: 0 to n_parts - 1. */
@@ -23,13 +24,14 @@ tc_status an_pool_create(unsigned threads, an_pool **out, tc_err *err);
 /* Runs all parts; returns when the last one has ended. */
 void an_pool_run(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts);
 /* Starts parts in the order of their numbers: part 0, and further parts until the time `until`
- * (tc_seconds). Returns when these have ended, with their number n: parts 0 to n - 1 were run. */
+ * (tc_seconds). Waits until these have ended, and returns their number n: parts 0 to n - 1 were
+ * run. */
 size_t an_pool_run_until(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts, double until);
 /* Runs all parts, and polls every AN_STEP_SECONDS. Returns TC_TRY_LATER if the poll stopped it;
  * then not all parts were run. */
 tc_status an_pool_run_polled(an_pool *pool, an_pool_fn fn, void *user, size_t n_parts,
                              const tc_poll *poll, tc_err *err);
-/* Ends the threads, frees the pool, and sets *pool to NULL, which it may be before. */
+/* Ends the threads, frees the pool, and sets *pool to NULL. Does nothing if *pool is NULL. */
 void an_pool_destroy(an_pool **pool);
 
 #endif

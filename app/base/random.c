@@ -12,7 +12,8 @@ uint64_t tc_random(uint64_t *state)
     return z ^ z >> 31;
 }
 
-/* Rejects the last 2^64 mod n of the 2^64 numbers, so that all remainders are equally likely. */
+/* Rejects the last 2^64 mod n of the 2^64 possible numbers, so that all remainders modulo n are
+ * equally likely. */
 uint64_t tc_random_below(uint64_t n, uint64_t *state)
 {
     assert(n > 0);
@@ -25,6 +26,7 @@ uint64_t tc_random_below(uint64_t n, uint64_t *state)
     return r % n;
 }
 
+/* The "inside-out" form of the Fisher-Yates shuffle. */
 void tc_random_order(size_t n, size_t *order, uint64_t *state)
 {
     for (size_t i = 0; i < n; i++) {

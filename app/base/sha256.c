@@ -27,9 +27,9 @@ static uint32_t rotate_right(uint32_t v, unsigned n)
     return v >> n | v << (32 - n);
 }
 
-/* Computes one of the 64 rounds. It changes only d and h; instead of moving the eight words, the
- * next call passes them in positions shifted by one. word: the sum of the round's constant and
- * message word. */
+/* Computes one of the 64 rounds. It changes only d and h. The standard then moves the words a to h
+ * by one position; here the caller passes them in shifted positions instead. word: the sum of the
+ * round's constant and message word. */
 static inline void do_round(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uint32_t e, uint32_t f,
                             uint32_t g, uint32_t *h, uint32_t word)
 {
@@ -40,10 +40,10 @@ static inline void do_round(uint32_t a, uint32_t b, uint32_t c, uint32_t *d, uin
           ((a & b) ^ (a & c) ^ (b & c));
 }
 
-/* Updates the hash state with a block. w: the message words. */
+/* Updates the hash state with a block. */
 static void add_block(uint32_t state[8], const unsigned char block[64])
 {
-    uint32_t w[64], v[8];
+    uint32_t w[64], v[8]; /* the message words; the words a to h */
 
     for (size_t i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
@@ -94,6 +94,7 @@ __attribute__((target("sha,sse4.1"))) static void add_blocks_sha(uint32_t state[
                                                                  const unsigned char *blocks,
                                                                  size_t n)
 {
+    /* Shuffles the bytes of each 32-bit word into reverse order. */
     const __m128i big_endian = _mm_set_epi32(0x0c0d0e0f, 0x08090a0b, 0x04050607, 0x00010203);
     __m128i abef = _mm_set_epi32((int)state[0], (int)state[1], (int)state[4], (int)state[5]);
     __m128i cdgh = _mm_set_epi32((int)state[2], (int)state[3], (int)state[6], (int)state[7]);
@@ -117,6 +118,7 @@ __attribute__((target("sha,sse4.1"))) static void add_blocks_sha(uint32_t state[
     }
     _mm_storeu_si128((__m128i *)(void *)words, abef);
     _mm_storeu_si128((__m128i *)(void *)(words + 4), cdgh);
+    /* words: f, e, b, a, h, g, d, c. */
     for (int i = 0; i < 2; i++) {
         state[i] = words[3 - i];
         state[i + 2] = words[7 - i];

@@ -11,8 +11,9 @@
 /* The number of elements that are sorted or merged between two polls. */
 enum { RUN = 1 << 15 };
 
+/* The arguments of a sort. */
 typedef struct sorter {
-    size_t n, size;
+    size_t n, size; /* number of elements; bytes of an element */
     int (*compare)(const void *a, const void *b);
     const tc_poll *poll;
     tc_err *err;
@@ -76,7 +77,8 @@ enum {
 static tc_status distribute_elements(const sorter *s, const unsigned char *from, unsigned char *to,
                                      int digit, uint32_t (*key)(const void *element))
 {
-    /* start[d]: first the number of elements with digit d, then the place in `to` of the next. */
+    /* start[d]: at first the number of elements with digit d; then the index in `to` of the next
+     * element with digit d. */
     size_t start[1 << DIGIT] = { 0 }, n_before = 0;
     const int shift = digit * DIGIT;
     const uint32_t mask = ((uint32_t)1 << DIGIT) - 1;
@@ -118,6 +120,7 @@ tc_status tc_sort_by_key(void *list, size_t n, size_t size, uint32_t (*key)(cons
     if (status == TC_OK && from != start)
         status = copy_bytes(start, from, n * size, poll, err);
     free(work);
+    /* Sorts each run of elements with equal keys by `compare`. */
     for (size_t i = 0, end; compare != NULL && status == TC_OK && i < n; i = end) {
         for (end = i + 1;
              status == TC_OK && end < n && key(start + end * size) == key(start + i * size); end++)

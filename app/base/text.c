@@ -23,13 +23,13 @@ size_t tc_decode_utf8(const char *text, uint32_t *out)
                                                    : 0;
     if (n == 0)
         return 0;
-    uint32_t c = p[0] & (0xffu >> (n + 1));
+    uint32_t c = p[0] & (0xffu >> (n + 1)); /* without the n ones and the zero that begin it */
     for (size_t i = 1; i < n; i++) {
         if ((p[i] & 0xc0) != 0x80)
             return 0;
         c = c << 6 | (p[i] & 0x3fu);
     }
-    if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+    if (c < least[n] || c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) /* 0xd800...: surrogates */
         return 0;
     *out = c;
     return n;
@@ -92,7 +92,7 @@ void tc_print_printable(const char *text, FILE *to)
 static unsigned long round_number(double value)
 {
     unsigned long step = 1;
-    /* factor is 5 and 2 in turn: 7 - 5 is 2, 7 - 2 is 5. */
+    /* factor alternates between 5 and 2: 7 - 5 is 2, 7 - 2 is 5. */
     for (unsigned factor = 5; value >= 10 * (double)step; factor = 7 - factor)
         step *= factor;
     return (unsigned long)(value / (double)step + 0.5) * step;

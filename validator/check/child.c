@@ -25,12 +25,13 @@ static void on_crash(int number)
     (void)raise(number);
 }
 
-/* A function and its argument, as one argument of os_run_child. */
+/* The function that val_run_child received, and its argument; passed to call_in_child. */
 typedef struct child_call {
     int (*work)(void *user);
     void *user;
 } child_call;
 
+/* Calls the function in the child process. A function for os_run_child; user: a child_call. */
 static int call_in_child(void *user)
 {
     const child_call *const a = user;
@@ -58,8 +59,7 @@ tc_status val_confine(const os_place *places, unsigned calls, tc_err *err)
 {
     return os_confine(places, calls)
                ? TC_OK
-               : tc_fail(err, TC_TRY_LATER,
-                         "this process cannot give up its rights to other files: %s",
+               : tc_fail(err, TC_TRY_LATER, "this process cannot restrict its access to files: %s",
                          strerror(errno));
 }
 
@@ -75,7 +75,7 @@ tc_status val_confine_uploads(const val_places *places, char *const *uploads, in
     /* A folder of BOINC's fan-out may be a symbolic link to another disk, which a rule for the
      * folder `workunits` does not cover: so each unit's file has a rule of its own. */
     char *folders[MOST] = { NULL }, *units[MOST] = { NULL };
-    size_t used = 4;
+    size_t used = 4; /* elements of `list` that are set */
     tc_status status = places->accepted == NULL ? TC_OK : wu_make_folder(places->accepted, err);
 
     for (int i = 0; status == TC_OK && i < n; i++) {

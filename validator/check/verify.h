@@ -12,12 +12,12 @@ typedef struct val_verifier {
     const an_unit *unit;
     const val_verification *options;
     uint64_t seed;
-    size_t n_chosen;
-    bool *chosen;    /* [n_items]: the item is computed again */
-    bool *looked_at; /* [n_items]: the item's pixels are checked */
+    size_t n_chosen; /* number of items that are `chosen` */
+    bool *chosen; /* [n_items] whether each item is computed again, because of options->fraction */
+    bool *looked_at; /* [n_items] whether each item's pixels are checked */
     bool small;      /* the unit takes so little time that all items are computed again */
-    double deadline; /* the time, as returned by tc_seconds, at which computing must end; 0: there
-                        is none */
+    double deadline; /* the time, as returned by tc_seconds, at which computing must end; 0: no
+                        limit */
     size_t n_loaded; /* number of items whose pixels were loaded */
     size_t n_again;  /* number of items that were computed again */
     size_t n_doubts; /* number of items that check_pixels found improbable */
@@ -28,10 +28,10 @@ typedef struct val_verifier {
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
                             tc_err *err);
 void val_verifier_free(val_verifier *v);
-/* Checks the arrays `claimed` of the item `index`, as far as it was chosen: it is computed again if
- * it is in `chosen`, if check_pixels leaves a doubt or there is none, or if the unit is `small`.
- * TC_NO_MATCH: computing gives other values. path: the result, for the names of items and features.
- */
+/* Checks the arrays `claimed` of the item `index`, if it is `chosen` or `looked_at`. The item is
+ * computed again if it is `chosen`, if the analysis' check_pixels finds it improbable or does not
+ * exist, or if the unit is `small`. TC_NO_MATCH: computing gives other values. path: the result,
+ * for the names of items and features. */
 tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err);
 

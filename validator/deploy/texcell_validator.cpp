@@ -32,10 +32,12 @@
 namespace
 {
 
-// A script in bin/ that runs as a child process, and writes a line for each line that it reads.
+// A script in the project's folder bin that runs as a child process. For each line that it reads,
+// it writes a line with an exit code.
 class Script
 {
   public:
+    // Starts the script bin/NAME. Returns false if it cannot be started.
     bool set(const char *name)
     {
         path = std::string("../bin/") + name;
@@ -94,6 +96,8 @@ class Script
         return child > 0 && script_input != NULL && script_output != NULL;
     }
 
+    // Sends a line to the script, and sets `code` to its answer. Returns false if the script has
+    // ended.
     bool read_answer(const std::string &files, int &code)
     {
         char line[32];
@@ -107,19 +111,19 @@ Script init, compare;
 
 // --- statements for the database ----------------------------------------------------------------
 
-// BOINC's validator gives hosts and users their credit before it records that a result is valid, in
-// separate statements; it logs those that fail, and goes on. So its statements are collected here,
-// and executed when the unit is decided: in one transaction, which waits for the disk once; with
-// the rows in the same order for all units; and again as a whole if the database ended the
-// transaction because of another one.
+// BOINC's validator gives hosts and users their credit before it records that a result is valid. It
+// uses separate statements, logs statements that fail, and continues. So its statements are
+// collected here, and executed in one transaction when the unit is decided. The transaction waits
+// for the disk once. It changes rows in the same order for all units, to avoid deadlocks. If the
+// database ends it because of another transaction, it is executed again.
 unsigned long unit_id = 0;                   // the unit that is being decided; 0: none
 std::vector<std::string> statements_of_unit; // the collected statements
 MYSQL *connection = NULL;
 
-RESULT last_result; // the result that init_result was last called for, unless canonical
+RESULT last_result; // the last result, other than the canonical result, that init_result received
 std::vector<RESULT> lost_results; // results of the unit that cannot be judged, since the server
                                   // lost their uploads or the canonical result's upload
-int original_target = 0;          // target_nresults of the unit before BOINC's validator changed it
+int original_target = 0;          // the unit's target_nresults before BOINC's validator changed it
 double restore_time = 0;          // when texcell-backup restored the database; 0: never
 const char *const RESTORED = "../texcell/restored"; // the file with that time
 
@@ -133,7 +137,8 @@ bool begins_with(const std::string &text, const char *start)
     return text.compare(0, strlen(start), start) == 0;
 }
 
-// The table and the row that a statement writes: "update TABLE where ...".
+// Returns a text that identifies the table and the row that a statement writes: "update TABLE where
+// ...".
 std::string row_of(const std::string &sql)
 {
     const size_t where = sql.rfind(" where ");
@@ -141,6 +146,7 @@ std::string row_of(const std::string &sql)
     return sql.substr(0, sql.find(" set ")) + (where == std::string::npos ? "" : sql.substr(where));
 }
 
+// The order in which the statements of a transaction are executed: by table and row.
 bool precedes(const std::string &a, const std::string &b)
 {
     return row_of(a) < row_of(b);
@@ -160,9 +166,10 @@ void preserve_reset(std::string &sql)
                 "LEAST(consecutive_valid+1, " + sql.substr(start, end - start) + ")");
 }
 
-// Changes a statement that sets an average credit to compute BOINC's update_average() in SQL, from
-// the row as it is when the statement is executed: another validator may have added credit since
-// this one read the row. A row without an average yet gets the value that BOINC computed.
+// If a statement sets an average credit, changes it so that the database computes the average, by
+// the formula of BOINC's update_average(), from the row as it is when the statement is executed:
+// another validator may have added credit since this one read the row. A row without an average yet
+// gets the value that BOINC computed.
 void use_sql_average(std::string &sql)
 {
     static const std::regex written("total(_credit|)=total\\1\\+([^,]*), expavg\\1=([^,]*), "
@@ -176,9 +183,10 @@ void use_sql_average(std::string &sql)
     snprintf(decay, sizeof decay, "GREATEST(%s-expavg_time, 0)*%.15e", now.c_str(),
              M_LN2 / CREDIT_HALF_LIFE);
     const std::string x = decay;
-    // (1-exp(-x))/x, whose limit is 1 if no time has passed.
+    // x is the decay exponent: ln 2 times the time passed / half-life. share is (1-exp(-x))/x,
+    // whose limit is 1 if no time has passed.
     const std::string share = "IF(" + x + ">1e-6, (1-EXP(-(" + x + ")))/(" + x + "), 1)";
-    snprintf(decay, sizeof decay, "%.15e", M_LN2 / CREDIT_HALF_LIFE * SECONDS_IN_DAY);
+    snprintf(decay, sizeof decay, "%.15e", M_LN2 / CREDIT_HALF_LIFE * SECONDS_IN_DAY); // of one day
     sql = m.prefix().str() + "total" + m.str(1) + "=total" + m.str(1) + "+" + credit + ", " +
           average + "=IF(expavg_time>0, " + average + "*EXP(-(" + x + "))+(" + credit + ")*" +
           decay + "*" + share + ", " + m.str(3) + "), expavg_time=GREATEST(expavg_time, " + now +
@@ -196,8 +204,8 @@ void begin()
     lost_results.clear();
 }
 
-// Appends the paths of the result's files to `files`, separated by tabs. Returns 0 if the scripts
-// can be asked about them, else BOINC's error code or -1.
+// Appends the paths of the result's files to `files`, separated by tabs. Returns 0, or BOINC's
+// error code, or -1 if a path contains a line break, which the scripts cannot read.
 int add_file(const RESULT &result, std::string &files)
 {
     std::vector<std::string> paths;
@@ -214,14 +222,14 @@ int add_file(const RESULT &result, std::string &files)
 
 } // namespace
 
-// The linker's --wrap makes BOINC's validator call these instead of the database's functions and of
-// BOINC's update_workunit.
+// The linker's --wrap makes BOINC's validator call the functions __wrap_... below instead of the
+// database's functions and BOINC's update_workunit.
 extern "C" int __real_mysql_query(MYSQL *mysql, const char *sql);
 extern "C" int __wrap_mysql_query(MYSQL *mysql, const char *sql)
 {
     const std::string text = sql;
 
-    // Statistics of app versions are written at once: they are nobody's credit, and BOINC checks
+    // Statistics of app versions are written at once: they do not affect credit, and BOINC checks
     // whether they were written.
     if (unit_id == 0 || begins_with(text, "update app_version ") ||
         (!begins_with(text, "update ") && !begins_with(text, "insert ")))
@@ -274,7 +282,7 @@ static void write_unit()
             return;
         if (error != DEADLOCK && error != LOCK_WAIT_TIMEOUT)
             break;
-        usleep(1000 + random() % 20000);
+        usleep(1000 + random() % 20000); // 1 to 21 ms
     }
     log_messages.printf(MSG_CRITICAL, "[WU#%lu] cannot be written\n", unit_id);
     exit(1);
@@ -371,8 +379,9 @@ int init_result(const RESULT &result, void *&)
     begin();
     if (result.id != g_wup->canonical_resultid)
         last_result = result;
-    // Work of BOINC's remote job submission has no credit yet: it gets that of texcell-submit, 200
-    // for a day of 1 GFLOPS. Credit is rounded to multiples of 1/1024, so that all sums are exact.
+    // Units of BOINC's remote job submission have no credit yet. They get as much as those of
+    // texcell-submit: 200 for a day (86400 s) of 1 GFLOPS. Credit is rounded to a multiple of
+    // 1/1024, at least 1/1024, so that all sums are exact.
     if (g_wup->canonical_credit == 0)
         g_wup->canonical_credit = g_wup->rsc_fpops_est * 200 / 86400e9;
     g_wup->canonical_credit = std::max(1.0, std::round(g_wup->canonical_credit * 1024)) / 1024;
