@@ -15,17 +15,17 @@
 
 /* The file's header: little-endian, without padding. The state follows it. */
 typedef struct header {
-    char magic[8];
-    uint32_t version;
-    uint32_t job_crc;
+    char magic[8];    /* "TEXCKPT" */
+    uint32_t version; /* CHECKPOINT_VERSION */
+    uint32_t job_crc; /* this and the next five fields: as in struct checkpoint */
     uint64_t job_size;
     char analysis[16];
     uint64_t item;
     uint64_t spool_size;
     uint64_t state_size;
-    uint32_t spool_crc;
-    uint32_t state_crc;
-    uint32_t reserved;
+    uint32_t spool_crc;  /* as in struct checkpoint */
+    uint32_t state_crc;  /* CRC-32 of the state */
+    uint32_t reserved;   /* 0 */
     uint32_t header_crc; /* CRC-32 of the header's bytes before this field */
 } header;
 
@@ -45,6 +45,7 @@ static char *temporary_path(const char *path)
     return temporary;
 }
 
+/* Fails with a message about errno. */
 static tc_status cannot_write(const char *path, tc_err *err)
 {
     return tc_fail(err, TC_IO, "%s: cannot be written: %s", path, strerror(errno));

@@ -377,7 +377,7 @@ def test_identified(unit, result):
            "the SHA-256 of an unchanged unit is recorded only once", recorded())
     record(wrong)
     expect("check --accepted: the SHA-256 is taken from the record", 2, check(), "^$",
-           "\"workunit\" is not that")
+           "\"workunit\" differs from that")
     expect("script-init: nothing is refused because of a record", 3, init(), "",
            "but not when it was read again")
     before = os.stat(there)
@@ -533,7 +533,7 @@ def test_many(unit, result):
            ask("script-init", one, "x" * 20000, one), "^0\n$",
            "a line of standard input is too long")
     expect("--many takes no files as arguments", 1, script("script-init", "--many", one), "^$",
-           "standard input alone")
+           "standard input only")
 
 
 def test_quorum_of_one(unit, result):

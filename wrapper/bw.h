@@ -54,8 +54,8 @@ typedef struct bw_gpu {
                           the vendor's name in OpenCL */
     int opencl_index;  /* index among that vendor's OpenCL devices; -1: unknown */
     int device_number; /* the client's device number; -1: unknown */
-    bool while_used;   /* the client runs GPU tasks also while the computer is in use (it does not
-                          report whether it is); false: only while the computer is not in use */
+    bool while_used;   /* true: the client runs GPU tasks at any time (it does not report whether
+                          somebody is using the computer); false: only while nobody uses it */
 } bw_gpu;
 
 /* The client's data about the task. */

@@ -11,10 +11,12 @@
 #include "app/base/status.h"
 
 enum {
-    TC_NOTE_KINDS = 24,  /* the most kinds that are counted; notes of others are all printed */
+    TC_NOTE_KINDS =
+        24, /* the most kinds that are counted; all notes of further kinds are printed */
     TC_NOTES_PRINTED = 2 /* the most notes of one kind that are printed */
 };
 
+/* A kind of notes: notes that differ at most in numbers. */
 typedef struct tc_note_kind {
     char text[TC_ERR_MAX]; /* the first note of this kind */
     bool differ;           /* later notes contain other numbers than the first */
@@ -24,7 +26,7 @@ typedef struct tc_note_kind {
 /* Must be zeroed before the first use. */
 typedef struct tc_notes {
     tc_note_kind kinds[TC_NOTE_KINDS];
-    size_t n;
+    size_t n; /* number of kinds so far */
 } tc_notes;
 
 /* Counts a note and returns whether it is to be printed now. text: the note without the item's

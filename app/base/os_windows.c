@@ -305,7 +305,7 @@ const char *os_base_name(const char *path)
     const char *part = path;
 
     for (const char *c = path; *c != '\0'; c++)
-        if (os_is_separator(*c) || (*c == ':' && c == path + 1))
+        if (os_is_separator(*c) || (*c == ':' && c == path + 1 /* after a drive's letter */))
             part = c + 1;
     return part;
 }
@@ -367,7 +367,7 @@ void os_init_process(void)
     DWORD mode;
     const HANDLE errors = GetStdHandle(STD_ERROR_HANDLE);
 
-    for (int fd = 0; fd <= 2; fd++) {
+    for (int fd = 0; fd <= 2; fd++) { /* the standard streams */
         if (_get_osfhandle(fd) < 0)
             (void)_open("NUL", fd == 0 ? _O_RDONLY : _O_WRONLY);
         (void)_setmode(fd, _O_BINARY);

@@ -9,12 +9,13 @@
 
 enum { BLOCK = 1 << 16 }; /* bytes of an array that are compared at a time */
 
+/* The two results that are compared: element 0 and 1 of each array below. */
 typedef struct comparison {
     const char *path[2];
     bool quiet; /* differences are not printed */
     wu_npz_reader *r[2];
-    unsigned char *block[2]; /* two buffers of BLOCK bytes */
-    val_names names;         /* the names in path[0] */
+    unsigned char *block[2]; /* buffers of BLOCK bytes for the current block of an array */
+    val_names names;         /* the names of items and features, read from path[0] */
 } comparison;
 
 /* Returns whether two arrays have the same name, type and shape. */
@@ -78,6 +79,7 @@ static void show_differences(comparison *c, const wu_array_info *info, uint64_t 
 static tc_status compare_streams(comparison *c, const wu_array_info *info,
                                  wu_npz_stream *const s[2], tc_err *err)
 {
+    /* Bytes of an element, and of the elements that fit a block. */
     const size_t size = wu_dtype_size(info->dtype, info->width), whole = BLOCK / size * size;
     uint64_t element = 0;
 

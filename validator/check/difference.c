@@ -17,8 +17,8 @@ void val_names_free(val_names *names)
 
 /* --- the item of a table's row ---------------------------------------------------------------- */
 
-/* Returns the declaration of an array that is a column of a table, or NULL if the array is not
- * declared or not part of a table. */
+/* Returns the declaration of an array that is part of a table, or NULL if the array is not declared
+ * or belongs to no table. */
 static const wu_declaration *declared_of(const val_names *n, const char *array)
 {
     for (size_t i = 0; i < n->file.n_declared; i++) {
@@ -49,7 +49,7 @@ static uint64_t element_of(const val_names *n, const char *column, uint64_t row)
     const long at = wu_npz_find_array(n->file.npz, column);
     const wu_array_info *const info = at < 0 ? NULL : wu_npz_array_info(n->file.npz, (size_t)at);
     wu_npz_stream *stream = NULL;
-    int64_t skipped[1024], value = -1;
+    int64_t skipped[1024], value = -1; /* the elements before `row`; the element */
     tc_status status;
 
     if (info == NULL || info->dtype != WU_I64 || info->ndim != 1 || row >= info->shape[0])
@@ -80,9 +80,9 @@ static void print_value(const wu_array_info *info, const void *p)
         printf("%s", text);
 }
 
-/* Prints the place of an element as "ARRAY[ITEM, INDEX, ...]: ". If a table has several rows for an
- * item: "ARRAY[ITEM, row ROW, ...]: ". Where the second index selects a feature, its title is
- * printed. */
+/* Prints the place of an element as "ARRAY[ITEM, INDEX, ...]: ", or, if a table may have several
+ * rows for an item, as "ARRAY[ITEM, row ROW, ...]: ". If the second index selects a feature, the
+ * feature's title is printed in place of the index. */
 static void print_place(const val_names *n, const wu_array_info *info, uint64_t item,
                         uint64_t element)
 {

@@ -387,19 +387,19 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
                       (mode == VAL_CREATE ? SQLITE_OPEN_CREATE : 0);
     /* The names "", ":memory:" and "file:..." have a special meaning to SQLite; "./" prevents it.
      */
-    char *const plain = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
+    char *const safe_path = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
     bool empty = false;
     int keep_log = 1; /* true, for SQLITE_FCNTL_PERSIST_WAL */
     tc_status status = TC_OK;
 
     *out = (val_dataset){ .path = path, .only_reads = mode == VAL_READ };
-    if (plain == NULL)
+    if (safe_path == NULL)
         return tc_no_memory(err, path);
-    if (sqlite3_open_v2(plain, &out->db, flags, NULL) != SQLITE_OK)
+    if (sqlite3_open_v2(safe_path, &out->db, flags, NULL) != SQLITE_OK)
         status = mode != VAL_CREATE && access(path, F_OK) != 0 && errno == ENOENT
                      ? refuse_to_create(path, "is not there", err)
                      : val_sql_fault(out, err);
-    sqlite3_free(plain);
+    sqlite3_free(safe_path);
     if (status != TC_OK)
         return status;
     /* A data set may be untrusted: its views and triggers may call only harmless functions. */
@@ -411,6 +411,7 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
         sqlite3_progress_handler(out->db, CALL_STEPS, count_call, &out->calls_left);
     }
     if (mode == VAL_WRITE_SHARED) {
+        /* Leaves the write-ahead log as it is when the data set is closed. */
         sqlite3_db_config(out->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
         sqlite3_file_control(out->db, "main", SQLITE_FCNTL_PERSIST_WAL, &keep_log);
         sqlite3_wal_hook(out->db, record_log_pages, &out->log_pages);

@@ -87,7 +87,7 @@ class Script
             dup2(input_pipe[0], 0);
             dup2(output_pipe[1], 1);
             execl(path.c_str(), path.c_str(), "--many", (char *)NULL);
-            _exit(127);
+            _exit(127); // as a shell does if a command cannot be started
         }
         close(input_pipe[0]);
         close(output_pipe[1]);
@@ -261,7 +261,7 @@ static unsigned write_all()
             continue;
         const unsigned error = mysql_errno(connection);
         if (error == DUPLICATE && begins_with(sql, "insert "))
-            continue; // another validator has made the row
+            continue; // another validator has inserted the row
         log_messages.printf(MSG_NORMAL, "[WU#%lu] not written: %s\n", unit_id,
                             mysql_error(connection));
         __real_mysql_query(connection, "ROLLBACK");
@@ -290,6 +290,7 @@ static void write_unit()
 
 // The mangled name of DB_VALIDATOR_ITEM_SET::update_workunit, BOINC's last call for a unit.
 #define UPDATE _ZN21DB_VALIDATOR_ITEM_SET15update_workunitER8WORKUNIT
+// NAMED(a, UPDATE) is the name a followed by that mangled name.
 #define JOIN(a, b) a##b
 #define NAMED(a, b) JOIN(a, b)
 
@@ -393,6 +394,7 @@ int init_result(const RESULT &result, void *&)
     if (code != 0)
         log_messages.printf(MSG_NORMAL, "[RESULT#%lu %s] init script: %d\n",
                             (unsigned long)result.id, result.name, code);
+    // -1: the result is not valid.
     return retval != 0 ? retval : code == 0 || code == VAL_RESULT_TRANSIENT_ERROR ? code : -1;
 }
 
@@ -407,7 +409,7 @@ int compare_results(RESULT &one, void *, const RESULT &other, void *, bool &matc
         return retval;
     const int code = compare.ask(files);
     match = code == 0;
-    return code == VAL_RESULT_TRANSIENT_ERROR ? code : 0;
+    return code == VAL_RESULT_TRANSIENT_ERROR ? code : 0; // 0: `match` is set
 }
 
 int cleanup_result(const RESULT &, void *)
