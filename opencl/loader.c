@@ -99,7 +99,7 @@ tc_status ocl_load_library(ocl_api *api, tc_err *err)
     const bool is_set = name != NULL && name[0] != '\0';
     if (!is_set)
         name = os_opencl_library_name;
-    tc_guard_enter("loading OpenCL", /* is_work */ false);
+    tc_guard_enter("loading OpenCL", /* waits_for_launch */ false);
     void *library = is_set ? NULL : preloaded_library();
     if (library == NULL)
         library = os_open_library(name);

@@ -15,18 +15,19 @@
 
 static struct {
     tc_guard_fault_handler
-        *_Atomic act;         /* ends the process after a fault; NULL: the guard is not active */
+        *_Atomic handler;     /* ends the process after a fault; NULL: the guard is not active */
     const char *_Atomic call; /* the name of the library function being called; NULL: none is */
-    _Atomic bool is_work;     /* the current call waits until a kernel launch is completed; this is
-                                 work of the job, which must not be lost without need */
-    _Atomic uint64_t calls;   /* number of calls of tc_guard_enter and tc_guard_leave */
-    _Atomic pthread_t caller; /* the thread that makes the current call */
-    tc_guard_poll *_Atomic ask; /* polls the BOINC client, and returns whether the program must
-                                  be suspended; NULL: the program is never suspended */
+    _Atomic bool
+        waits_for_launch;        /* the current call waits until a kernel launch is completed;
+                                    this is work of the job, which must not be lost without need */
+    _Atomic uint64_t calls;      /* number of calls of tc_guard_enter and tc_guard_leave */
+    _Atomic pthread_t caller;    /* the thread that makes the current call */
+    tc_guard_poll *_Atomic poll; /* polls the BOINC client, and returns whether the program must
+                                    be suspended; NULL: the program is never suspended */
     tc_background *_Atomic background; /* threads to pause while the program is suspended; may be
                                           NULL */
     _Atomic double suspend_after_ms;   /* a call that waits for a launch must last this long before
-                                          `ask` is called */
+                                          `poll` is called */
     _Atomic uint64_t polls;            /* number of calls of tc_guard_record_poll */
     atomic_flag has_fault;             /* a fault is being handled */
     _Atomic pthread_t fault_thread;    /* the thread that handles that fault */
@@ -38,7 +39,7 @@ static struct {
     bool has_exit_handler;    /* handle_exit is an exit handler */
     bool is_exiting;          /* tc_guard_exit was called */
     int exit_code;            /* the argument of tc_guard_exit */
-    char sentence[160];       /* the argument of act */
+    char sentence[160];       /* the text that `handler` receives */
 } guard = { .has_fault = ATOMIC_FLAG_INIT, .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* Appends text to guard.sentence; safe in a signal handler. */
@@ -52,23 +53,24 @@ static void write_text(const char *text)
 }
 
 /* Handles any fault (a crash, an exit or a hang): composes a sentence from the call's name, `what`
- * and the signal's number (0: no signal), and calls act with it. This is done only for the first
- * fault. A thread with a later fault waits here until the process ends: after one fault other
+ * and the signal's number (0: no signal), and passes it to guard.handler. This is done only for the
+ * first fault. A thread with a later fault waits here until the process ends: after one fault other
  * threads of the library often crash too. Returns if the guard is not active. */
 static void report_first_fault(const char *what, int number)
 {
-    tc_guard_fault_handler *const act = guard.act;
+    tc_guard_fault_handler *const handler = guard.handler;
     const char *const call = guard.call;
 
-    if (act == NULL)
+    if (handler == NULL)
         return;
     while (atomic_flag_test_and_set(&guard.has_fault))
         if (pthread_equal(guard.fault_thread, pthread_self()))
-            os_exit_now(128 + number); /* act itself had a fault */
+            os_exit_now(128 + number); /* the handler itself had a fault */
         else
             os_sleep(1);
     guard.fault_thread = pthread_self();
-    os_unblock_faults(); /* unblocks the signals of crashes, so that a crash of act is noticed */
+    os_unblock_faults(); /* unblocks the signals of crashes, so that a crash of the handler is
+                            noticed */
     write_text(call != NULL ? call : "the OpenCL driver");
     write_text(what);
     if (number != 0) {
@@ -78,8 +80,8 @@ static void report_first_fault(const char *what, int number)
         write_text(number < 10 ? digits + 1 : digits);
         write_text(")");
     }
-    act(guard.sentence);
-    os_exit_now(128 + number); /* not reached, as act does not return */
+    handler(guard.sentence);
+    os_exit_now(128 + number); /* not reached, as the handler does not return */
 }
 
 /* Handles a fatal signal. If the guard is not active, this returns, and the handler of
@@ -97,8 +99,8 @@ static void handle_exit(void)
 }
 
 /* Whether the program must be suspended now, while it is in a library call. This is decided by
- * guard.ask, which polls the BOINC client; if the client wants the program to end, `ask` ends the
- * process. `ask` is called if the main thread is likely not to poll the client soon: during a
+ * guard.poll, which polls the BOINC client; if the client wants the program to end, `poll` ends the
+ * process. `poll` is called if the main thread is likely not to poll the client soon: during a
  * launch's call after suspend_after_ms, during another call after one tick or if unpolled_ms is
  * long. same_call: the call is the same as one tick ago. ms: duration of the call so far.
  * unpolled_ms: time since the main thread last called tc_guard_record_poll; it also grows while the
@@ -106,14 +108,14 @@ static void handle_exit(void)
 static bool must_suspend(bool same_call, unsigned ms, unsigned unpolled_ms)
 {
     enum { LONGEST_UNPOLLED_MS = 3 * TC_GUARD_TICK_MS };
-    tc_guard_poll *const ask = guard.ask;
+    tc_guard_poll *const poll = guard.poll;
 
-    if (guard.call == NULL || ask == NULL)
+    if (guard.call == NULL || poll == NULL)
         return false;
-    const bool is_long = guard.is_work ? same_call && ms >= guard.suspend_after_ms
-                                       : same_call || unpolled_ms >= LONGEST_UNPOLLED_MS;
+    const bool is_long = guard.waits_for_launch ? same_call && ms >= guard.suspend_after_ms
+                                                : same_call || unpolled_ms >= LONGEST_UNPOLLED_MS;
 
-    return is_long && ask();
+    return is_long && poll();
 }
 
 /* Resumes the threads of *paused, pauses the threads of `background`, and sets *paused to
@@ -159,9 +161,9 @@ static void *watch_main_thread(void *unused)
     return NULL;
 }
 
-tc_status tc_guard_activate(tc_guard_fault_handler *act, tc_err *err)
+tc_status tc_guard_activate(tc_guard_fault_handler *handler, tc_err *err)
 {
-    assert(act != NULL);
+    assert(handler != NULL);
     if (!guard.has_exit_handler && atexit(handle_exit) != 0)
         return tc_no_memory(err, "an exit handler");
     guard.has_exit_handler = true;
@@ -172,23 +174,23 @@ tc_status tc_guard_activate(tc_guard_fault_handler *act, tc_err *err)
     }
     if (!guard.has_watcher)
         return tc_no_memory(err, "a thread that watches the OpenCL driver");
-    guard.act = act;
+    guard.handler = handler;
     tc_guard_reinstall_handlers();
     return TC_OK;
 }
 
 void tc_guard_reinstall_handlers(void)
 {
-    if (guard.act != NULL)
+    if (guard.handler != NULL)
         os_set_fault_handler(handle_signal);
 }
 
-void tc_guard_set_poll(tc_guard_poll *ask, tc_background *background, double launch_ms)
+void tc_guard_set_poll(tc_guard_poll *poll, tc_background *background, double launch_ms)
 {
     assert(launch_ms >= 0);
     guard.background = background;
     guard.suspend_after_ms = 2 * launch_ms; /* a usual launch is over by then */
-    guard.ask = guard.act != NULL ? ask : NULL;
+    guard.poll = guard.handler != NULL ? poll : NULL;
 }
 
 void tc_guard_record_poll(void)
@@ -198,8 +200,8 @@ void tc_guard_record_poll(void)
 
 void tc_guard_deactivate(void)
 {
-    guard.act = NULL;
-    guard.ask = NULL;
+    guard.handler = NULL;
+    guard.poll = NULL;
     if (!guard.has_watcher)
         return;
     pthread_mutex_lock(&guard.lock);
@@ -211,11 +213,11 @@ void tc_guard_deactivate(void)
     guard.has_watcher = false;
 }
 
-void tc_guard_enter(const char *call, bool is_work)
+void tc_guard_enter(const char *call, bool waits_for_launch)
 {
     assert(call != NULL);
     guard.caller = pthread_self();
-    guard.is_work = is_work;
+    guard.waits_for_launch = waits_for_launch;
     guard.call = call;
     guard.calls++;
 }
@@ -228,7 +230,7 @@ void tc_guard_leave(void)
     fesetenv(FE_DFL_ENV); /* the library may have changed the rounding or flush-to-zero mode */
 }
 
-/* The `act` of the guard during tc_guard_exit. */
+/* guard.handler during tc_guard_exit. */
 static void exit_quietly(const char *sentence)
 {
     (void)sentence;
@@ -244,6 +246,6 @@ void tc_guard_exit(int code)
     guard.is_exiting = true;
     guard.exit_code = code;
     if (guard.has_exit_handler && tc_guard_activate(exit_quietly, &ignored) == TC_OK)
-        tc_guard_enter("an exit handler", /* is_work */ true);
+        tc_guard_enter("an exit handler", /* waits_for_launch */ true);
     exit(code);
 }

@@ -29,9 +29,9 @@ enum {
  * are safe in a signal handler. */
 typedef void tc_guard_fault_handler(const char *how);
 
-/* Activates the guard: from now on a fault calls act. TC_NO_MEMORY: the second thread or the exit
- * handler could not be created. */
-tc_status tc_guard_activate(tc_guard_fault_handler *act, tc_err *err);
+/* Activates the guard: from now on a fault calls `handler`. TC_NO_MEMORY: the second thread or the
+ * exit handler could not be created. */
+tc_status tc_guard_activate(tc_guard_fault_handler *handler, tc_err *err);
 /* Installs the guard's signal handlers again, as the library may have replaced them. Does nothing
  * unless the guard is active. */
 void tc_guard_reinstall_handlers(void);
@@ -45,20 +45,21 @@ typedef bool tc_guard_poll(void);
 /* Sets the function that the guard calls as described above, until tc_guard_deactivate. Does
  * nothing unless the guard is active. background: threads that are paused while the program is
  * suspended; may be NULL. launch_ms: the usual duration of a launch. During a call that waits for a
- * launch (is_work), `ask` is not called before twice this time, since ending the process would lose
- * the launch's work. */
-void tc_guard_set_poll(tc_guard_poll *ask, tc_background *background, double launch_ms);
+ * launch (waits_for_launch of tc_guard_enter), `poll` is not called before twice this time, since
+ * ending the process would lose the launch's work. */
+void tc_guard_set_poll(tc_guard_poll *poll, tc_background *background, double launch_ms);
 /* Records that the main thread has just asked the client itself. */
 void tc_guard_record_poll(void);
 /* Deactivates the guard: from now on a fault ends the process as it would without a guard. */
 void tc_guard_deactivate(void);
 
 /* These two enclose every call into the library. call: the name of the library's function, a string
- * constant. is_work: the call waits for a launch, so it does a part of the job's work.
+ * constant. waits_for_launch: the call waits until a kernel launch is completed, and so does a part
+ * of the job's work.
  * tc_guard_leave also resets this thread's floating-point environment to the default: a driver that
  * was linked with -ffast-math changes it.
  */
-void tc_guard_enter(const char *call, bool is_work);
+void tc_guard_enter(const char *call, bool waits_for_launch);
 void tc_guard_leave(void);
 
 /* Ends the process like exit(code), and with this exit code even if the library's own exit handlers
