@@ -17,13 +17,12 @@ static struct {
     tc_guard_fault_handler
         *_Atomic handler;     /* ends the process after a fault; NULL: the guard is not active */
     const char *_Atomic call; /* the name of the library function being called; NULL: none is */
-    _Atomic bool
-        waits_for_launch;        /* the current call waits until a kernel launch is completed;
-                                    this is work of the job, which must not be lost without need */
-    _Atomic uint64_t calls;      /* number of calls of tc_guard_enter and tc_guard_leave */
-    _Atomic pthread_t caller;    /* the thread that makes the current call */
-    tc_guard_poll *_Atomic poll; /* polls the BOINC client, and returns whether the program must
-                                    be suspended; NULL: the program is never suspended */
+    _Atomic bool waits_for_launch; /* the current call waits until a kernel launch is completed;
+                                      its work must not be lost without need */
+    _Atomic uint64_t calls;        /* number of calls of tc_guard_enter and tc_guard_leave */
+    _Atomic pthread_t caller;      /* the thread that makes the current call */
+    tc_guard_poll *_Atomic poll;   /* polls the BOINC client, and returns whether the program must
+                                      be suspended; NULL: the program is never suspended */
     tc_background *_Atomic background; /* threads to pause while the program is suspended; may be
                                           NULL */
     _Atomic double suspend_after_ms;   /* a call that waits for a launch must last this long before
