@@ -67,7 +67,7 @@ void cost_add_times(cost_model *w, size_t i, const item_times *times)
     w->done_times.chunks += times->chunks;
     if (w->done_host > 0 && w->done_chunks > 0 && w->done_times.host > 0 &&
         w->done_times.chunks > 0)
-        /* The device's operations a second, divided by those of the host. */
+        /* The device's operations a second, divided by the host's operations a second. */
         w->speed = w->done_chunks / w->done_times.chunks / (w->done_host / w->done_times.host);
 }
 

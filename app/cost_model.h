@@ -43,7 +43,8 @@ void cost_model_free(cost_model *w);
  * written, without the SHA-256. */
 double cost_before(const cost_model *w, size_t i);
 /* Returns the operations of the whole job. done: the number of items that are done; bytes: the
- * value of spool_writing_cost for them. Writing the outputs of the other items is estimated. */
+ * value of spool_writing_cost for these items. For all other items the cost of writing is
+ * estimated. */
 double cost_total(const cost_model *w, size_t done, double bytes);
 
 /* Must be called when the device has done item i in these times. Computes w->speed from all items

@@ -139,13 +139,13 @@ bool bw_poll_from_thread(void);
 const char *bw_request_reason(void);
 
 /* Ends the process after BW_QUIT or BW_ABORT: the client later restarts a task that quit, and
- * discards one that was aborted; without a client the exit code is that of TC_TRY_LATER. Flushes
+ * discards one that was aborted; without a client the exit code is 3 (TC_TRY_LATER). Flushes
  * the streams and runs no exit handlers. */
 void bw_exit_on_request(void) BW_NORETURN;
 /* Ends the process so that the client starts it again later: the first time after five minutes, the
  * next 23 times after an hour, then once a day; completing a checkpoint begins this series again.
  * reason: a non-empty sentence that is shown to the volunteer, at the second exit of the series
- * also among the client's notices. Without a client: exits with the code of TC_TRY_LATER. */
+ * also among the client's notices. Without a client: exits with code 3 (TC_TRY_LATER). */
 void bw_temporary_exit(const char *reason) BW_NORETURN;
 /* Ends the process at once so that the client starts it again after `delay` seconds, 0 to 86400.
  * (If the file for the client cannot be written, the process ends a minute later, and is started

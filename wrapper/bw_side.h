@@ -1,6 +1,7 @@
 /*
  * The table of functions that each implementation of bw.h provides (called a side). Only for files
- * in this folder. Except for `get_request`, the functions are those of bw.h with the same names.
+ * in this folder. Each function except `get_request` implements the function of bw.h whose name is
+ * bw_ followed by the function's name.
  */
 #ifndef BW_SIDE_H
 #define BW_SIDE_H

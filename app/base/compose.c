@@ -94,10 +94,10 @@ static const char *decode_next(const char *text, uint32_t *out)
     return n > 0 ? text + n : NULL;
 }
 
-/* Composes Korean (Hangul) letters into syllables, whose code points follow from those of their
- * letters: a leading consonant and a vowel, or a syllable of two letters and a trailing consonant.
- * There are 19 leading consonants, 21 vowels and 27 trailing consonants. Returns 0 if a and b do
- * not compose. */
+/* Composes Korean (Hangul) letters into syllables, whose code points are computed from the
+ * letters' code points: a leading consonant and a vowel, or a syllable of two letters and a
+ * trailing consonant. There are 19 leading consonants, 21 vowels and 27 trailing consonants.
+ * Returns 0 if a and b do not compose. */
 static uint32_t compose_hangul(uint32_t a, uint32_t b)
 {
     /* The code points of the first of each kind; TAIL stands for no trailing consonant. */

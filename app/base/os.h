@@ -123,8 +123,9 @@ void os_restart(const char *value);
  * the child. Returns its exit code and sets *ended_by to 0; if a signal ended the child, returns 0
  * and sets *ended_by to the signal. Returns -1 (errno) if the child could not be started. The child
  * inherits no descriptors. Its standard input is empty. Its standard output and standard error are
- * copied to those of this process, without control characters and up to a fixed number of bytes, so
- * that one input file cannot fill a log. On Linux the child is killed when this process ends. */
+ * copied to the same streams of this process, without control characters and up to a fixed number
+ * of bytes, so that one input file cannot fill a log. On Linux the child is killed when this
+ * process ends. */
 int os_run_child(int (*work)(void *user), void *user, int *ended_by);
 /* Runs another program and waits for it. words: its command line, ended by NULL; words[0] is the
  * program's name, which is looked for in this program's folder, then on the search path. A signal

@@ -69,7 +69,7 @@ enum {
 };
 
 /* Access rights, as bits (LANDLOCK_ACCESS_FS_...). FILE_RIGHTS are the rights that a rule for a
- * file may contain; the others are only for folders. */
+ * file may contain; all other rights are only for folders. */
 enum {
     EXECUTE = 1,
     WRITE_FILE = 1 << 1,
@@ -180,8 +180,8 @@ typedef enum check {
     OWN_PROCESS,  /* kill, tgkill: signals to this process, as abort() sends one */
     READ_LIMITS,  /* prlimit64: reads the limits of this process */
     NEW_THREAD,   /* clone: creates a thread */
-    NO_SUCH_CALL, /* clone3: never allowed, as a filter cannot read its flags, which are in memory;
-                     it fails with ENOSYS, and the C library calls clone instead */
+    NO_SUCH_CALL, /* clone3: never allowed, as its flags are in memory, which a filter cannot read.
+                     The call fails with ENOSYS, and the C library then calls clone instead */
     TERMINAL_QUERY,   /* ioctl: asks whether a descriptor is a terminal, and for the terminal's size
                        */
     DESCRIPTOR_FLAGS, /* fcntl: a descriptor's flags, and with OS_CALLS_LOCK_FILES also file locks

@@ -1,4 +1,4 @@
-/* texcell-validate check: checks whether a result can be that of a work unit. */
+/* texcell-validate check: checks whether a result can be the result of a work unit. */
 #include <inttypes.h>
 #include <stdio.h>
 

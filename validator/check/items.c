@@ -180,8 +180,8 @@ static tc_status find_most_rows(const val_items *v, size_t index, uint64_t *most
     return status == TC_OK ? TC_OK : tc_fail(err, status, "%.500s: %.500s", v->path, why.message);
 }
 
-/* Checks the number of rows of an array of a table: it must be that of the first such array, and at
- * most the sum of find_most_rows over all items. */
+/* Checks the number of rows of an array of a table. All these arrays must have the same number,
+ * which must be at most the sum of find_most_rows over all items. */
 static tc_status check_length(val_items *v, const wu_array_info *info, tc_err *err)
 {
     uint64_t most = 0, all = 0;

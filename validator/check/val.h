@@ -15,7 +15,7 @@ enum { VAL_MAX_MIB = 1 << 24 }; /* the largest value of --max-memory, in MiB */
 /* How val_check uses the pixels of the work unit: which items it computes again, and with which
  * limits. */
 typedef struct val_verification {
-    bool blind;      /* no pixels are checked except those of items that are computed again */
+    bool blind;      /* only the pixels of items that are computed again are used */
     double fraction; /* share of the items that is computed again, at least one item. 0: only items
                         that are in doubt */
     double chance; /* probability that `fraction` is applied to a result at all: above 0, up to 1 */
@@ -97,8 +97,8 @@ typedef struct val_copy {
  * the child process crashes. */
 tc_status val_private_folder(char **folder, tc_err *err);
 void val_private_remove(char **folder);
-/* Removes this user's private folders that are older than a day: those of processes that were
- * killed. */
+/* Removes this user's private folders that are older than a day; processes that were killed have
+ * left them. */
 void val_private_clean(void);
 /* Removes the private folder's path from a message, so that it names the upload instead. */
 void val_private_hide_path(const char *folder, char *message);

@@ -199,7 +199,8 @@ static tc_status put_items(const table_writer *x, const analysis_table *t, sqlit
     return status;
 }
 
-/* Writes the titles: those of the item, then the names that the query returns. */
+/* Writes the titles of the columns: workunit, item, source, and the names that the query returns.
+ */
 static tc_status put_titles(const table_writer *x, const char *query, wu_csv *csv, tc_err *err)
 {
     TC_AUTO(val_sql_close) sqlite3_stmt *titles = NULL;

@@ -400,7 +400,7 @@ static tc_status script_result(const options *o, tc_err *err)
     val_private_remove(&w.private);
     if (status == TC_OK)
         exit(code); /* the child has printed why */
-    /* Only these signals are faults of the result; others may have come from outside. */
+    /* Only these signals can be caused by the result; another process may have sent any other. */
     if (sig != SIGSEGV && sig != SIGBUS && sig != SIGABRT && sig != SIGFPE && sig != SIGILL)
         return status;
     reason = *err;
@@ -452,8 +452,8 @@ static tc_status run_script(int argc, char **argv, tc_err *err)
     return script_error(&o, err);
 }
 
-/* Checks that the data set exists. Commands that read it must not create one if its name is
- * misspelt. */
+/* Checks that the data set exists, so that commands that read it do not create a new one if its
+ * name is misspelt. */
 static tc_status check_exists(const char *db, tc_err *err)
 {
     struct stat info;
