@@ -76,7 +76,7 @@ static tc_status copy_bytes(ocl_device *device, const ocl_buffer *buffer, size_t
     if (status != TC_OK || bytes == 0)
         return status;
     const double start = ocl_clock_ms();
-    if (ocl_uses_staging(device, bytes)) /* whether to copy through the staging buffer */
+    if (ocl_uses_staging(device, bytes))
         status = from != NULL ? ocl_staged_write(device, buffer->memory, offset, from, bytes, err)
                               : ocl_staged_read(device, buffer->memory, offset, to, bytes, err);
     else if (from != NULL)
@@ -155,8 +155,8 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
         size_t items = 1;
         for (cl_uint i = 0; local != NULL && i < dimensions; i++)
             items *= local[i];
-        /* The caller may try again with work-groups of the size that the driver reports as this
-         * kernel's maximum. */
+        /* group_limit lets the caller try again with work-groups of at most the size that the
+         * driver reports for this kernel. */
         if (items > kernel->max_group)
             device->group_limit = kernel->max_group;
         return tc_fail(err, TC_DEVICE, "%s: launch of kernel %s: %s", device->info.name,
@@ -175,13 +175,14 @@ tc_status ocl_launch(ocl_device *device, const ocl_kernel *kernel, cl_uint dimen
  * not during the short calls made here. */
 static void sleep_until_done(ocl_device *device, cl_event event, double expected_ms)
 {
-    const double poll = 0.2e-3; /* seconds */
-    const double until = ocl_clock_ms() + 10 * expected_ms + 1000;
+    const double poll = 0.2e-3;                                    /* seconds */
+    const double until = ocl_clock_ms() + 10 * expected_ms + 1000; /* when to return in any case */
     cl_int state = CL_QUEUED;
     if (device->api.clFlush(device->queue) != CL_SUCCESS)
         return;
     tc_background_allow_threads(
         device->background); /* other threads may use this one's processor core */
+    /* Sleeps for three quarters of the expected time, but at most for 75 ms; then polls. */
     os_sleep(expected_ms < 100 ? expected_ms * 0.75e-3 : 75e-3);
     while (device->api.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
                                       &state, NULL) == CL_SUCCESS &&
@@ -190,8 +191,9 @@ static void sleep_until_done(ocl_device *device, cl_event event, double expected
     tc_background_disallow_threads(device->background);
 }
 
-/* Sets *ms to the device's time from the start of the batch's first launch to the end of `last`; if
- * the driver does not report it, to the host's time since the first launch was queued. */
+/* Sets *ms to the device's time from the start of the batch's first launch to the end of `last`. If
+ * the driver does not report this time, sets *ms to the host's time since the first launch was
+ * queued. */
 static tc_status batch_time(ocl_device *device, const ocl_batch *batch, cl_event last, double *ms,
                             tc_err *err)
 {
@@ -255,7 +257,7 @@ size_t ocl_round_up(size_t n, size_t multiple)
     return remainder == 0 ? n : n + (multiple - remainder);
 }
 
-/* --- pace: amounts of work per launch, in the caller's unit ---------------------------------- */
+/* --- pace: the amount of work of a launch, in the caller's unit ------------------------------- */
 
 void ocl_pace_init(ocl_pace *pace, double target_ms, uint64_t first, uint64_t most)
 {
@@ -276,11 +278,10 @@ uint64_t ocl_pace_next(const ocl_pace *pace, uint64_t left)
     return left < pace->next_work ? left : pace->next_work;
 }
 
-/* pace->next_work is the amount of work of the next launch. */
 void ocl_pace_adjust(ocl_pace *pace, uint64_t work, double ms)
 {
-    /* Launches shall take a little less than the target, because the times of launches of equal
-     * work vary. */
+    /* The aim is a little less than the target, because launches with equal amounts of work take
+     * different times. */
     const double aim = 0.8 * pace->target_ms;
     const uint64_t before = pace->next_work;
     pace->last_ms = ms;
@@ -291,8 +292,8 @@ void ocl_pace_adjust(ocl_pace *pace, uint64_t work, double ms)
         if (fitting < pace->next_work)
             pace->next_work = fitting > 0 ? fitting : 1;
     } else if (work >= pace->next_work && ms < aim) {
-        /* The amount at most doubles. It at most quadruples if all units of work take equally long,
-         * and a launch of four times the work should take no more than aim / 2. */
+        /* The amount at most doubles. But if all units of work take equally long, and four times
+         * the work should take at most aim / 2, it may quadruple. */
         const uint64_t factor = pace->even_units && ms * 8 <= aim ? 4 : 2;
         const uint64_t limit =
             pace->next_work <= pace->max_work / factor ? pace->next_work * factor : pace->max_work;

@@ -117,8 +117,8 @@ typedef struct ocl_pace {
     double target_ms;
     uint64_t next_work; /* the amount of work of the next launch */
     uint64_t max_work;  /* the most that `next_work` may become */
-    double last_ms;  /* the duration of the last launch, which the next is expected to take too */
-    double first;    /* the first guess of `next_work`, which may be less than 1 */
+    double last_ms;     /* the duration of the last launch, and the expected one of the next */
+    double first;       /* the first guess of `next_work`, which may be less than 1 */
     double *growth;  /* receives next_work / first whenever `next_work` changes; NULL if that is not
                         recorded */
     bool even_units; /* all units of work take about equally long, so `next_work` may become four

@@ -104,8 +104,8 @@ const void *ocl_pixels_from(const wu_pixels *px, size_t first)
     return px->bits == 16 ? (const void *)(px->u16 + first) : px->u8 + first;
 }
 
-/* The most bytes that are copied between two calls of tc_call_poll. Copying them takes about 10 ms,
- * even to memory that is used for the first time. */
+/* The most bytes that are copied between two calls of tc_call_poll. Copying this many bytes takes
+ * about 10 ms, even to memory that is used for the first time. */
 #define TRANSFER ((size_t)1 << 25)
 
 /* Copies bytes from `from` to the buffer, or, if `from` is NULL, from the buffer to `to`. */
@@ -137,7 +137,7 @@ tc_status ocl_download(ocl_worker *w, int buffer, size_t offset, void *to, size_
     return transfer_bytes(w, buffer, offset, NULL, to, bytes, err);
 }
 
-/* The number of bytes of all parts. */
+/* Returns the total number of bytes of the n parts. */
 static size_t parts_bytes(const ocl_part *parts, size_t n)
 {
     size_t bytes = 0;
@@ -198,7 +198,8 @@ ocl_grid ocl_grid_of(size_t group, size_t x, size_t y, size_t z)
 }
 
 /* Records in *old the value that an argument is about to be set to. Returns false if the argument
- * already has that value. Local memory has no value, and is set each time. */
+ * already has this value. An argument that is local memory has no value, and is set each time; so
+ * is a value that is too large for *old. */
 static bool record_change(ocl_last_value *old, const ocl_arg *arg)
 {
     if (arg->value != NULL && old->bytes == arg->bytes &&
@@ -254,8 +255,9 @@ void ocl_pace_begin(ocl_worker *w, ocl_pace *pace, double first, uint64_t most)
     pace->growth = growth;
 }
 
-/* Called after launches that took took_ms: sleeps until the launches' share of the elapsed time is
- * at most d->share. Of the host's work between launches, up to 100 ms count as elapsed time. */
+/* Called after launches that took took_ms. Sleeps until the share of launches in the elapsed time
+ * is at most d->share. Of the time that the host has worked between launches, at most 100 ms count.
+ */
 static void sleep_between_launches(ocl_worker *w, double took_ms)
 {
     ocl_device *const d = w->device;

@@ -56,7 +56,7 @@ typedef struct ocl_launcher {
     void (*free)(void *worker);
 } ocl_launcher;
 
-/* The last value of a kernel's argument; bytes is 0 if it is not known. */
+/* The value to which a kernel's argument was last set; bytes is 0 if the value is not known. */
 typedef struct ocl_last_value {
     size_t bytes;
     unsigned char value[8];
@@ -66,9 +66,9 @@ typedef struct ocl_worker {
     const ocl_launcher *launcher;
     const an_work *work;
     ocl_device *device;
-    ocl_buffer buffer[OCL_MOST_BUFFERS]; /* numbered by the backend's enum */
-    ocl_kernel kernel[OCL_MOST_KERNELS]; /* numbered by the backend's enum */
-    ocl_last_value set[OCL_MOST_KERNELS][OCL_REMEMBERED_ARGS];
+    ocl_buffer buffer[OCL_MOST_BUFFERS];                       /* numbered by the backend's enum */
+    ocl_kernel kernel[OCL_MOST_KERNELS];                       /* numbered by the backend's enum */
+    ocl_last_value set[OCL_MOST_KERNELS][OCL_REMEMBERED_ARGS]; /* by kernel and argument */
     ocl_batch batch;      /* launches queued since the last wait */
     size_t n_paces;       /* number of calls of ocl_pace_begin */
     bool is_inconsistent; /* a step has stopped halfway (ocl_poll_in_step), so the buffers do not
@@ -106,9 +106,9 @@ tc_status ocl_build_kernels(ocl_worker *w, const ocl_source *source, bool floats
 /* A buffer that a backend needs. */
 typedef struct ocl_buffer_need {
     int buffer;       /* the buffer's number; the buffer is not allocated yet */
-    uint64_t bytes;   /* its size; if 0, it is not needed and not allocated */
-    const char *what; /* its purpose, for messages */
-    const void *from; /* its initial content; if NULL, the content is undefined */
+    uint64_t bytes;   /* the buffer's size; 0: the buffer is not needed and not allocated */
+    const char *what; /* the buffer's purpose, for messages */
+    const void *from; /* the buffer's initial content; NULL: the content is undefined */
 } ocl_buffer_need;
 /* Allocates the buffers. After an error, the buffers that were allocated remain until the worker is
  * closed. */
@@ -124,7 +124,7 @@ tc_status ocl_download(ocl_worker *w, int buffer, size_t offset, void *to, size_
 /* The address of the grey value of pixel `first`, of 8 or 16 bits. */
 const void *ocl_pixels_from(const wu_pixels *px, size_t first);
 
-/* The first bytes of a buffer, and where on the host they are to be copied. */
+/* The first bytes of a buffer, and the place on the host to which they are copied. */
 typedef struct ocl_part {
     int buffer;
     size_t bytes; /* 0: nothing is copied */

@@ -1,16 +1,17 @@
 /*
  * The OpenCL kernels that compute the texture of small objects. A work-group makes a co-occurrence
- * matrix of an object, for one direction or, with `merge`, for all directions; then a work-item
- * computes the matrix' features. An object's pixels are given as runs along x. A run is a 64-bit
- * number: z, y, x0 and x1 (the last pixel) in 16 bits each, from the highest bits down. The runs of
+ * matrix of an object, which counts the pairs of grey levels a and b of pixels at a given distance,
+ * in one direction or, with `merge`, in all directions. Then a work-item computes the features of
+ * the matrix. An object's pixels are given as runs along x. A run is a 64-bit number: z, y, x0 (the
+ * first pixel) and x1 (the last pixel) in 16 bits each, from the highest bits down. The runs of
  * object i are runs[start[i]] to runs[start[i + 1] - 1].
  *
  * Macros: GROUP, the size of a work-group; LANES, the number of work-items that process a run
  * together. Grey values are converted to `levels` grey levels, which have `bits` bits. The matrix
  * counts pairs of levels, [2^bits][2^bits], in local memory, or if GLOBAL_COUNTS is defined in
- * global memory. wanted: the set of features to be computed. Whatever differs between work units is
- * an argument rather than a macro, so that all use the same program: compiling takes longer than
- * most work units.
+ * global memory. wanted: the set of features to be computed, a bit for each. Values that differ
+ * between work units are arguments rather than macros, so that all work units use the same program:
+ * compiling takes longer than most work units.
  */
 //! check: -DGROUP=64 -DLANES=16
 //! check: -DGROUP=128 -DLANES=32 -DGLOBAL_COUNTS
@@ -99,13 +100,14 @@ static tc_u128 k_log2_k(__global const tc_u128 *logs, tc_u32 n_logs, tc_u64 k)
 /* The sums over the matrix' entries that a work-item processes; they are then added up over the
  * work-group. */
 typedef struct obj_part {
-    tc_u64 squares;
-    tc_u128 cells;
-    tc_u32 pairs, most;
+    tc_u64 squares; /* of the squared entries of the symmetric matrix */
+    tc_u128 cells;  /* of k log2(k) over these entries k, in units of 2^-80 */
+    tc_u32 pairs;   /* number of pairs */
+    tc_u32 most;    /* the largest entry of the symmetric matrix */
 } obj_part;
 
-/* Adds entry (a, b) of the matrix, of k pairs, to the sums, as cooc_add does. Off the diagonal the
- * symmetric matrix contains the entry twice. */
+/* Adds entry (a, b) of the matrix, a count of k pairs, to the sums, as cooc_add does. The symmetric
+ * matrix contains an entry off the diagonal twice, and an entry on the diagonal doubled. */
 static void add_cell(obj_part *p, tc_u32 a, tc_u32 b, tc_u32 k, __global const tc_u128 *logs,
                      tc_u32 n_logs)
 {
@@ -238,8 +240,8 @@ static void add_histograms(__global const tc_u32 *marginal, tc_u32 levels, tc_u3
         cooc_add_sum_bin(w, k, sum[k], mean);
 }
 
-/* Computes the features of each matrix; a work-item for each. out: [matrices][number of wanted
- * features]; the first is NaN if the matrix has no pair. */
+/* Computes the features of each matrix; a work-item computes those of one matrix. out:
+ * [matrices][number of wanted features]; the first feature is NaN if the matrix has no pair. */
 __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *logs, tc_u32 n_logs,
                            tc_u32 matrices, tc_u32 levels, tc_u32 wanted, __global double *out)
 {
@@ -284,9 +286,9 @@ __kernel void obj_features(__global const tc_u32 *sums, __global const tc_u128 *
             *out++ = feature[f];
 }
 
-/* Averages each feature over those matrices of an object that have a pair; the result is NaN if
- * none has. A work-item computes a feature of an object. features: [objects][matrices][per_matrix];
- * out: [n], n = objects * per_matrix. */
+/* Averages each feature over the matrices of an object that have at least one pair; the result is
+ * NaN if there are none. A work-item computes a feature of an object. features:
+ * [objects][matrices][per_matrix]; out: [n], n = objects * per_matrix. */
 __kernel void obj_average(__global const double *features, tc_u32 matrices, tc_u32 n,
                           tc_u32 per_matrix, __global double *out)
 {

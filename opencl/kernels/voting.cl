@@ -1,8 +1,12 @@
-/* The OpenCL kernels of voting; app/analysis/voting/voting.h has the method. Planes are
- * [nz][ny][nx]; rows are numbered through all slices. A buffer may hold only some rows of a plane:
- * in_first is the number of the first row in the buffer that a kernel reads, out_first the number
- * of the first row in the buffer that it writes. In all kernels but voting_vote and
- * voting_lines_around a work-item computes one pixel.
+/* The OpenCL kernels of voting; app/analysis/voting/voting.h describes the method. Planes are
+ * [nz][ny][nx]; rows are numbered through all slices. A buffer may hold only some rows of a plane.
+ * The argument in_first is the number of the first row in the buffer that a kernel reads, and
+ * out_first the number of the first row in the buffer that it writes. In all kernels but
+ * voting_vote and voting_lines_around a work-item computes one pixel.
+ *
+ * A voter (voting_voter) is a pixel's weight and the number of its direction in 32 bits. A cone is
+ * the set of pixels for which a voter votes. In each row of pixels a cone is an interval, the span
+ * (voting_span), whose ends are relative to the voter.
  *
  * Macros: GROUP, the size of a work-group that votes; PIXEL, the type of a pixel; TILE_ROWS, see
  * below. */
@@ -20,7 +24,7 @@
 #endif
 #define SEGMENT 256 /* pixels of a tile along x */
 #define TILE_STRIDE \
-    (SEGMENT + 1)  /* words from a row of a tile to the next; odd, to use all banks */
+    (SEGMENT + 1)  /* words from a row of a tile to the next; odd, so that all banks are used */
 #define READERS 32 /* work-items that read voters side by side along x */
 
 /* Returns i, the index of a pixel along an axis of n pixels, or the nearest index within the
@@ -113,10 +117,10 @@ __kernel void voting_voters(__constant voting_shape *s, __global const tc_u32 *b
 
 /* --- vote ------------------------------------------------------------------------------------ */
 
-/* A work-group sums the votes of a tile, which is SEGMENT pixels of TILE_ROWS rows of a slice. A
- * voter adds its weight to spans of pixels. For each span, the weight is added at its first pixel
- * and subtracted after its last one; the running sums of these differences along a row are the
- * votes. */
+/* A work-group adds up the votes of a tile, which is SEGMENT pixels of TILE_ROWS rows of a slice. A
+ * voter adds its weight to all pixels of its spans. For each span, the weight is added at the first
+ * pixel and subtracted after the last one; the running sums of these differences along a row are
+ * the votes. */
 
 /* Adds a span of votes to a row of the tile. x: the voter's position, relative to the tile. */
 static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x, voting_span span)
@@ -130,10 +134,11 @@ static inline void add_span(volatile __local tc_u32 *line, tc_u32 weight, int x,
         atomic_sub(&line[end], weight);
 }
 
-/* Adds to the tile (sums) the votes of every READERS-th voter in [from, to) of a row of voters.
- * This row is rows_above rows before the tile's first row, and dz slices before the tile's slice.
- * row: the voters. rows: for each direction, which rows the cone has in slice dz. n_rows: rows of
- * the tile. start: the column of the tile's first pixel. */
+/* Adds the votes of every READERS-th voter in columns [from, to) of a row of voters to the tile
+ * (sums). The row of voters is rows_above rows before the tile's first row, and dz slices before
+ * the tile's slice. row: the voters. rows: for each direction, the first and last row, relative to
+ * the voter, that the cone has in slice dz. n_rows: rows of the tile. start: the column of the
+ * tile's first pixel. */
 static inline void add_row(__constant voting_shape *s, __global const tc_u32 *row,
                            __global const voting_span *spans, __global const voting_span *rows,
                            int dz, int rows_above, int n_rows, int from, int to, int start,
@@ -157,6 +162,7 @@ static inline void add_row(__constant voting_shape *s, __global const tc_u32 *ro
         __global const voting_span *const layer = spans + voting_spans_at(s, VOTING_DIR(voter), dz);
         volatile __local tc_u32 *line = sums - rows_above * TILE_STRIDE;
 
+        /* Reads the spans of four rows at a time, from a multiple of four on. */
         for (int i = (first + ry) & ~3; i <= last + ry; i += 4) {
             const char8 four = *(__global const char8 *)(layer + i);
             const int dy = i - ry;
@@ -195,7 +201,7 @@ static inline void sum_rows(uint local_id, __local tc_u32 *sums, __local tc_u32 
     barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-/* Sums the votes of rows [y_first, y_end) of the slices from z_first on. Global size: x: GROUP
+/* Computes the votes of rows [y_first, y_end) of the slices from z_first on. Global size: x: GROUP
  * work-items for each SEGMENT of a row; y: tiles of TILE_ROWS rows; z: slices. Together, the
  * work-items of a work-group add the votes of all voters that reach the tile. */
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
@@ -236,7 +242,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void voting_vote(
 
 /* --- turn ------------------------------------------------------------------------------------ */
 
-/* Turns the voters of rows [first, end): gives each voter a new direction, towards the pixels with
+/* Turns the voters of rows [first, end): gives each voter a new direction, towards the pixel with
  * the most votes within its cone. */
 __kernel void voting_turn(__constant voting_shape *s, __global const tc_u32 *votes,
                           __global const voting_span *spans, __global const voting_span *rows,
@@ -338,6 +344,7 @@ __kernel __attribute__((reqd_work_group_size(VOTING_LINE_GROUP, 1, 1))) void vot
                               4 * (tc_i64)(x - peak[2]) * scale[2] };
         tc_i64 g[3];
 
+        /* d is four times the distance from the peak, so 5 radius64 is 5/4 of the radius. */
         if (d[0] * d[0] + d[1] * d[1] + d[2] * d[2] > 25 * radius64 * radius64)
             continue;
         voting_gradient(s, blurred + ((size_t)z * s->n[1] + y) * s->n[2] + x, z, y, x, g);

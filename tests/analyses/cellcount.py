@@ -163,7 +163,7 @@ def forgeries():
     yield column("count", 0, lambda v: v - 1, "count: is")
     yield column("count", 0, -1, "count: is")
     yield column("count", 0, 1 << 40, "count: is")
-    yield column("threshold", 0, 91, "threshold: is 91, which it cannot be")
+    yield column("threshold", 0, 91, "threshold: 91 is not possible")
     for value in (0, -1, 256, 1 << 40):
         yield ("Otsu's threshold of %d" % value, "plain",
                lambda a, v=value: set_at(a["threshold"], 1, v),
@@ -183,7 +183,7 @@ def forgeries():
             a["region_mean"][k] = round(old) / a["region_area"][k]
 
     yield ("a pixel of another part", "uneven", other_part, None)
-    yield column("threshold", 0, 0, "threshold: is 0, which it cannot be", "uneven")
+    yield column("threshold", 0, 0, "threshold: 0 is not possible", "uneven")
     yield column("region_item", 0, 1, "region_item: a row of item|count: is")
     yield column("region_item", -1, 0, "_item: a row of item 0")
     yield column("region_item", -1, 4, "_item: a row of item 4")
@@ -201,14 +201,14 @@ def forgeries():
     yield column("region_bbox", (0, 2), 40, "region 1: (region_|area, box)")
     yield column("region_bbox", (1, 0), lambda v: v - 1, "region 2: |region 1: ")
     yield column("region_centroid", (0, 0), lambda v: np.nextafter(v, 99),
-                 "region_centroid: not a centre")
-    yield column("region_centroid", (0, 1), lambda v: v + 40, "region_centroid: not a centre")
-    yield column("region_centroid", (0, 1), float("nan"), "region_centroid: not a centre")
-    yield column("region_centroid", (0, 1), -0.0, "region_centroid: not a centre")
-    yield column("region_mean", 0, lambda v: np.nextafter(v, 99), "region_mean: not a mean")
-    yield column("region_mean", 0, float("nan"), "region_mean: not a mean")
-    yield column("region_mean", 0, 256.0, "region_mean: not a mean")
-    yield column("region_mean", 0, -1.0, "region_mean: not a mean")
+                 "region_centroid: not the centroid")
+    yield column("region_centroid", (0, 1), lambda v: v + 40, "region_centroid: not the centroid")
+    yield column("region_centroid", (0, 1), float("nan"), "region_centroid: not the centroid")
+    yield column("region_centroid", (0, 1), -0.0, "region_centroid: not the centroid")
+    yield column("region_mean", 0, lambda v: np.nextafter(v, 99), "region_mean: not the mean")
+    yield column("region_mean", 0, float("nan"), "region_mean: not the mean")
+    yield column("region_mean", 0, 256.0, "region_mean: not the mean")
+    yield column("region_mean", 0, -1.0, "region_mean: not the mean")
     yield column("region_mean", 0, 89.0, "region_mean: on the wrong side of the threshold")
     yield column("region_border", 0, lambda v: not v, "region_border: does not go with region_bbox")
     yield ("a bool of 2", "labels", lambda a: set_at(a["region_border"].view("u1"), 0, 2),
@@ -216,7 +216,7 @@ def forgeries():
     yield column("labels_cell_0", (0, 0), -1, "label -1 of")
     yield column("labels_cell_0", (-1, -1), 99, "label 99 of")
     yield ("a pixel taken from a region", "labels", lambda a: take_pixel(a, 0),
-           "is not that of labels_cell_0|touch")
+           "differs from labels_cell_0|touch")
     yield ("a pixel given to another region", "labels", lambda a: take_pixel(a, 2), "labels_cell_0")
     yield ("labels exchanged", "labels", exchange_labels,
            "region_bbox: the regions are not|comes before label")

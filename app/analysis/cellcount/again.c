@@ -23,11 +23,14 @@ static const double TILES_SHARE = 0.16;
 /* If LEAST_TILES would have more than this share of the picture, there is no spot check
  * (TC_NO_MATCH): the caller computes the whole picture again. */
 static const double MOST_TILES_SHARE = 0.24;
-/* The result passes only if at least LEAST_CONFIRMED of its regions were found again in the tiles,
- * if at most one in ONE_CUT_IN pixels of cells is of a region too large for its tile, and if, of
- * the regions that reach into the tiles without their margins, at least one in ONE_COMPARED_IN
- * pixels is of a region that was compared. */
-enum { LEAST_CONFIRMED = 4, ONE_CUT_IN = 8, ONE_COMPARED_IN = 4 };
+/* The least number of the result's regions that must be found again in the tiles. */
+enum { LEAST_CONFIRMED = 4 };
+/* At most one in ONE_CUT_IN pixels of the recomputed regions may belong to a region that is too
+ * large for its tile (is_cut). */
+enum { ONE_CUT_IN = 8 };
+/* At least one in ONE_COMPARED_IN pixels of the regions that reach into the tiles without their
+ * margins must belong to a region that was compared. */
+enum { ONE_COMPARED_IN = 4 };
 
 typedef struct tile {
     uint32_t y, x, ny, nx;  /* first pixel in the picture and size, with the margin */
@@ -40,13 +43,14 @@ typedef struct region_counts {
     size_t computed;  /* regions within the tile that were computed again */
     size_t same;      /* regions that are the same in both */
     int64_t pixels;   /* pixels of all regions that were computed again, margin included */
-    int64_t cut;      /* pixels of those that are not compared, as they reach from the tile without
-                         its margin to an outer side of the margin (is_cut) */
-    int64_t inner;    /* pixels of the regions that reach into the tile without its margin */
-    int64_t compared; /* pixels of those of the inner regions that are compared */
+    int64_t cut;      /* pixels of recomputed regions that reach from the tile without its margin to
+                         an outer side of the margin (is_cut), and so are not compared */
+    int64_t inner;    /* pixels of recomputed regions that reach into the tile without its margin */
+    int64_t compared; /* pixels of recomputed regions that are compared */
 } region_counts;
 
-/* Returns a tile's side in pixels, from the boxes of the result's regions. */
+/* Returns a tile's side, in pixels, which follows from the boxes of the result's regions (BOXES).
+ */
 static uint32_t choose_side(const wu_output *out)
 {
     const wu_out_array *const boxes = wu_output_find(out, "region_bbox");
@@ -60,11 +64,12 @@ static uint32_t choose_side(const wu_output *out)
     return side < LEAST ? LEAST : side > MOST ? MOST : (uint32_t)side;
 }
 
-/* Places a tile at random along one axis, in band number `band` of n bands of equal width. In
- * pixels, length is the length of the picture, side that of the tile, and tile_margin that of its
- * margin. Sets *from and *size to the first pixel and the length of the tile with its margin; and
- * [*lo, *hi) to the tile without its margin, but extended to the picture's border if the margin
- * reaches it: regions within it are compared. */
+/* Places a tile at random along one axis, in band number `band` of n bands of equal width. length,
+ * side, tile_margin: the lengths, in pixels, of the picture, the tile and its margin. Sets *from
+ * and *size to the first pixel and the length of the tile with its margin. Sets [*lo, *hi) to the
+ * tile without its margin, but extended to the picture's border if the margin reaches it. Regions
+ * within
+ * [*lo, *hi) are compared. */
 static void choose_range(uint32_t length, uint32_t side, uint32_t tile_margin, size_t band,
                          size_t n, uint64_t *random, uint32_t *from, uint32_t *size, int64_t *lo,
                          int64_t *hi)
@@ -157,6 +162,8 @@ static bool is_cut(const wu_item *item, const tile *t, const region *r)
     return at_side && is_inner(t, r);
 }
 
+/* Whether two regions are equal. The centres of a tile's regions may have rounding errors, as the
+ * tile's position has been added to them. */
 static bool is_same(const region *a, const region *b)
 {
     return a->area == b->area && memcmp(a->box, b->box, sizeof a->box) == 0 && a->mean == b->mean &&
@@ -199,8 +206,8 @@ static region_counts compare_regions(const an_work *work, const tile *t, const w
     return f;
 }
 
-/* Whether it depends only on pixels near a region whether, and how, the region is in the table: the
- * parameters named here depend on the whole picture. */
+/* Whether a region's row in the table, or its absence, depends only on pixels near the region. This
+ * does not hold for the parameters named here, whose effect depends on the whole picture. */
 static bool is_local(const cc_params *p)
 {
     return !p->min_contrast && !p->offset_percent && !p->full_area_auto && !p->min_area_auto;

@@ -1,5 +1,5 @@
-/* cellcount: checks whether the arrays of a result are possible and agree with each other, without
- * looking at the pixels. */
+/* cellcount: checks, without the picture's pixels, whether the arrays of a result agree with each
+ * other and with the parameters, and have values that a picture can give. */
 #include <stdlib.h>
 
 #include "app/analysis/cellcount/cellcount.h"
@@ -60,8 +60,8 @@ static const char *bbox_fault(const cc_params *p, const wu_item *item, const row
         return "region_bbox: not a box within the picture";
     h = r->y1 - r->y0;
     w = r->x1 - r->x0;
-    /* A region is connected and reaches all sides of its box, which sets a least number of
-     * pixels. */
+    /* A region is connected and reaches all sides of its box, of h rows and w columns. So it has at
+     * least h + w - 1 pixels or, if it may continue diagonally, as many as the longer side. */
     least = !p->eight_connected ? h + w - 1 : h > w ? h : w;
     if (r->area > h * w || r->area < least)
         return "region_area: does not go with region_bbox";
@@ -85,9 +85,9 @@ static const char *mean_fault(const cc_params *p, const wu_item *item, int64_t t
     int64_t sum;
 
     if (!(r->mean >= 0 && r->mean <= most) || !an_is_quotient(r->mean, r->area, &sum))
-        return "region_mean: not a mean of so many grey values";
-    /* The mean is that of the original grey values, but the threshold applies to the prepared ones.
-     * So they can be compared only if nothing is prepared, and no hole was filled. */
+        return "region_mean: not the mean of region_area grey values";
+    /* The mean is computed from the original grey values, but the threshold applies to the prepared
+     * ones. So the two can be compared only if nothing is prepared and no holes are filled. */
     outside = p->bright ? r->mean<(double)threshold : r->mean>(double)(threshold - 1);
     if (!p->fill_holes && !cc_has_preparation(p) && outside)
         return "region_mean: on the wrong side of the threshold";
@@ -110,7 +110,7 @@ static const char *row_fault(const cc_params *p, const wu_item *item, int64_t th
         return "region_bbox: not within min_fill and max_aspect";
     if (!centroid_fits(r->cy, r->area, r->y0, r->y1) ||
         !centroid_fits(r->cx, r->area, r->x0, r->x1))
-        return "region_centroid: not a centre of so many pixels in region_bbox";
+        return "region_centroid: not the centroid of region_area pixels in region_bbox";
     if (r->border != cc_at_border((uint32_t)r->x0, (uint32_t)r->y0, (uint32_t)r->x1,
                                   (uint32_t)r->y1, item->nx, item->ny))
         return "region_border: does not go with region_bbox";
@@ -131,21 +131,18 @@ static tc_status check_table(const cc_params *p, const wu_item *item, const wu_o
 
     if (cc_finds_threshold(p) ? threshold < 1 || threshold >= 1 << item->bits
                               : threshold != (int64_t)cc_threshold(p, item->bits))
-        return tc_fail(err, TC_BAD_INPUT, "threshold: is %lld, which it cannot be",
-                       (long long)threshold);
+        return tc_fail(err, TC_BAD_INPUT, "threshold: %lld is not possible", (long long)threshold);
     if (p->window_auto) {
         const int64_t window = *(const int64_t *)wu_output_data(out, "window");
 
         if (window < 3 || window > 2 * CC_MOST_RADIUS + 1 || window % 2 == 0)
-            return tc_fail(err, TC_BAD_INPUT, "window: is %lld, which it cannot be",
-                           (long long)window);
+            return tc_fail(err, TC_BAD_INPUT, "window: %lld is not possible", (long long)window);
     }
     if (p->min_area_auto) {
         const int64_t least = *(const int64_t *)wu_output_data(out, "min_area");
 
         if (least < 1 || least > (int64_t)item->nx * item->ny)
-            return tc_fail(err, TC_BAD_INPUT, "min_area: is %lld, which it cannot be",
-                           (long long)least);
+            return tc_fail(err, TC_BAD_INPUT, "min_area: %lld is not possible", (long long)least);
     }
     if (*(const int64_t *)wu_output_data(out, "count") != (int64_t)n)
         return tc_fail(err, TC_BAD_INPUT, "count: is %lld, but there are %zu regions",
@@ -197,7 +194,7 @@ static tc_status check_labels(const cc_params *p, const wu_item *item, const wu_
         const row r = row_of(&t, i);
 
         if (!same_region(&extents[i + 1], &r))
-            return tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid is not that of %s",
+            return tc_fail(err, TC_BAD_INPUT, "region %zu: area, box or centroid differs from %s",
                            i + 1, labels->info.name);
     }
     return TC_OK;

@@ -1,8 +1,8 @@
 /*
  * Declarations that the files of cellcount's CPU backend share: the worker, and its phases
  * (cc_phase). The work of a phase is divided into independent parts, mostly bands of rows; in some
- * phases sequential work follows after the last part. (This is not the meaning of "part" in
- * cc_phase's comments, where a split divides a component into parts.)
+ * phases sequential work follows after the last part. ("Part" has a second meaning in the context
+ * of a split, which divides a component into parts, one for each cell.)
  *
  * An id is the number of a run of pixels, or of a part of a split. Ids are the nodes of a
  * union-find, picture.ids (common/union_find.h): the element of a node is ~parent, a negative

@@ -3,9 +3,9 @@
  * not pass the filters, and writes the labels and the table of regions. Each function xxx_band or
  * xxx_seam is the `part` of a phase (cc_work), and end_xxx its `end`.
  *
- * An id is a node of a union-find (picture.ids). Within each band of rows, consecutive ids are
- * given to the runs of the mask. In ids[], a negative element ~i is a link to id i; an element >= 0
- * is the number or label of a root.
+ * An id is the number of a run of the mask, or of a part of a split, and a node of a union-find
+ * (picture.ids). The ids of a band of rows are consecutive. In ids[], a negative element ~i is a
+ * link to id i; an element >= 0 is the number or label of a root.
  */
 #include <string.h>
 

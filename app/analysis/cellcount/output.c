@@ -206,8 +206,8 @@ tc_status cc_finish(const an_work *work, size_t item_index, const void *state_at
 }
 
 /* Whether a region covers half of the picture or more, or the only region covers more than a fifth
- * (0.4 of the half) and reaches from one edge of the picture to the opposite edge. False if the
- * picture's size is not known (0). */
+ * (0.4 times one half) and reaches from one edge of the picture to the opposite edge. Returns false
+ * if the picture's size is not known (0). */
 static bool covers_most(const wu_item *item, const wu_output *out, uint64_t n)
 {
     const int64_t *const area = wu_output_data(out, "region_area");

@@ -13,12 +13,14 @@ typedef struct component_box {
     const an_follow *f;
     const an_component *c;
     const wu_pixels *original;
-    uint32_t nx, ny;  /* size of the box */
-    uint32_t *height; /* 0 outside the component. After the watershed, measure_parts sets the
-                         element of each maximum to the index of the maximum's part */
-    int32_t *up;      /* ws_map.up */
-    int32_t *first;   /* the first pixel of each maximum's part (ws_find_first_pixels) */
-    ws_list found;    /* the saddles and pixels that the watershed finds (ws_process_rows) */
+    uint32_t nx, ny; /* size of the box */
+    uint32_t
+        *height;    /* 0 outside the component, otherwise 1 plus the grey value, or for dark cells
+                       plus the greatest possible value minus it. After the watershed, measure_parts
+                       sets the element of each maximum to the index of the maximum's part */
+    int32_t *up;    /* ws_map.up */
+    int32_t *first; /* the first pixel of each maximum's part (ws_find_first_pixels) */
+    ws_list found;  /* the saddles and pixels that the watershed finds (ws_process_rows) */
 } component_box;
 
 /* The index, in the box, of the component's k-th pixel. */
@@ -70,7 +72,8 @@ static void extend_region(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
     r->area++;
 }
 
-/* Measures the parts that the watershed has found. Results are in coordinates of the picture. */
+/* Sets *parts to the measurements of the *n parts that the watershed has found, in coordinates of
+ * the picture. */
 static tc_status measure_parts(component_box *a, cc_part **parts, size_t *n, tc_err *err)
 {
     const size_t nx = a->f->px->nx;
@@ -123,9 +126,9 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
 
 /* --- for fill_holes or a split by distance: analyses the component as a picture --------------- */
 
-/* Fills px, whose size is set, with the component's box and a margin of one pixel around it. Pixels
- * of other components become background. Sets *others to whether the box has pixels of other
- * components. */
+/* Makes the pixels of px, whose size the caller has set, from the component's box and a margin of
+ * one pixel around it. Pixels of other components become background. Sets *others to whether the
+ * box contains pixels of other components. */
 static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *px, bool *others,
                          tc_err *err)
 {
@@ -225,9 +228,9 @@ static tc_status analyse_component(const cc_params *p, const an_follow *f, const
     params.min_area = 1;
     params.max_area = INT64_MAX;
     return_if_error(status);
-    /* The regions are not computed if holes are to be filled and other components lie in the box;
-     * nor for a split by intensity, as its heights depend on the number of bits of the picture, and
-     * the cut-out always has 16. */
+    /* The regions are not computed if holes are to be filled and other components lie in the box.
+     * With fill_holes they are not computed for a split by intensity either, as its heights depend
+     * on the picture's number of bits, and the cut-out always has 16. */
     if (p->split == CC_INTENSITY)
         others = true;
     if (!(others && p->fill_holes))

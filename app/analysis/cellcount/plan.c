@@ -1,5 +1,5 @@
-/* cellcount: checks items, plans the work (chunks, costs, memory), and has the filters' rules, the
- * self-tests and the analysis' table of functions. */
+/* cellcount: checks items, plans the work (chunks, costs, memory), decides which regions pass the
+ * filters, and contains the self-tests and the analysis' table of functions. */
 #include "app/analysis/cellcount/cpu.h"
 
 #include "app/analysis/common/phases.h"
@@ -26,6 +26,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: has %u bits a pixel, so parameters.threshold cannot be %d", where,
                        item->bits, (int)p->threshold);
+    /* A label image must have less than 1023 * 4 MiB, which is 4 MiB below 4 GiB. */
     if (p->labels && n * sizeof(int32_t) >= ((uint64_t)4 << 20) * 1023)
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: %llu pixels are too many for a label image; "
@@ -37,7 +38,7 @@ static tc_status check_item(const void *params, const wu_item *item, const char 
 /* Sets costs[phase], in operations per pixel, of the phases before the threshold. */
 static void preparing_costs(const cc_params *p, double *costs)
 {
-    const double rows = 2.0 * p->radius + 1, mean = 40;
+    const double rows = 2.0 * p->radius + 1, mean = 40; /* rows of the disc; cost of a mean */
 
     costs[CC_SMOOTH] = p->smooth > 0 ? 4 + 2.3 * (2.0 * an_gauss_radius(p->smooth) + 1) : 0;
     costs[CC_EXTREME] = p->background && p->ground == CC_OPENING ? 25 + 3.6 * rows : 0;
