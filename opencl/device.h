@@ -31,7 +31,7 @@ typedef struct ocl_info {
     unsigned device_index;   /* D of "P:D": its position among all devices of the platform */
     int gpu_index; /* its position among the platform's GPUs and accelerators; -1: it is neither */
     cl_platform_id platform;
-    cl_device_id id; /* NULL: the platform's devices cannot be listed */
+    cl_device_id id; /* NULL if the platform does not report its devices */
     char platform_name[64];
     char name[96];
     char vendor[64];
@@ -139,7 +139,7 @@ typedef struct ocl_device {
     /* For each pace, the factor by which earlier items of this job have raised it above its first
      * guess (ocl_pace_begin in worker.h); 0 if not known. */
     double growth[OCL_MOST_PACES];
-    const void *growth_params;        /* the parameters of the job that `growth` is from */
+    const void *growth_params;        /* the parameters of the job to which `growth` belongs */
     struct tc_background *background; /* threads that run while this one sleeps; may be NULL */
     unsigned threads; /* threads of the host that copy to and from pinned memory (staging.h); 0: the
                          driver copies by itself */

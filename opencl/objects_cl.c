@@ -1,10 +1,11 @@
 /*
- * The OpenCL backend of objects. The device computes the texture of objects, except of large ones,
- * whose sums do not fit 64 bits. The worker contains a worker of the CPU backend, which computes
- * the texture of large objects, and finds and measures all objects.
+ * The OpenCL backend of objects. The device computes the texture of objects, except for large
+ * objects (LARGE), whose sums do not fit 64 bits. The worker owns a worker of the CPU backend,
+ * which computes the texture of large objects, and finds and measures all objects.
  *
  * A run is a sequence of adjacent pixels of an object in a row. The texture is computed from
- * matrices that count pairs of grey levels of pixels at a distance in a direction.
+ * matrices. Each matrix counts the pairs of grey levels of pixels that are a given distance apart
+ * in a given direction.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ enum { K_QUANTISE, K_MATRICES, K_FEATURES, K_AVERAGE, KERNELS };
 enum {
     GROUP = 128,       /* work-items of a work-group */
     LANES = 32,        /* as in objects.cl: work-items that process a run together */
-    SUMMED_BYTES = 32, /* bytes of local memory for the sums of a work-item */
+    SUMMED_BYTES = 32, /* bytes of local memory for the sums (obj_part) of a work-item */
     /* An object of LARGE pixels or more is large. In a smaller object a matrix of all 13 directions
      * has fewer than 2^20 pairs, as cooc_core.h requires. */
     LARGE = 1 << 15,
@@ -64,7 +65,7 @@ static uint64_t histogram_bytes(const cl_worker *w)
     return 4 * sizeof(cl_uint) * (uint64_t)w->params->levels;
 }
 
-/* Builds the kernels, sets w->most and makes the buffers. */
+/* Sets the sizes that depend on the device, builds the kernels, and allocates the buffers. */
 static tc_status open_device(cl_worker *w, tc_err *err)
 {
     const an_work *const work = w->ocl.work;
@@ -86,7 +87,7 @@ static tc_status open_device(cl_worker *w, tc_err *err)
     w->global_counts = matrix_bytes > OBJ_LOCAL_BYTES ||
                        matrix_bytes + histogram_bytes(w) + w->group * SUMMED_BYTES >
                            w->ocl.device->info.local_bytes;
-    most = SUM_BYTES / (4 * w->matrix_words * w->matrices);
+    most = SUM_BYTES / (4 * w->matrix_words * w->matrices); /* 4 bytes a word */
     if (w->global_counts && COUNT_BYTES / (matrix_bytes * w->matrices) < most)
         most = COUNT_BYTES / (matrix_bytes * w->matrices);
     w->most = most < work->item->n_objects ? most : work->item->n_objects;
@@ -216,8 +217,8 @@ static tc_status measure_textures(cl_worker *w, const obj_item *o, void *state, 
     return status;
 }
 
-/* Measures and computes the texture of the next small objects, as many as the pace allows. Without
- * such objects, lets the CPU backend do a step. */
+/* Measures the next small objects, as many as the pace allows, and computes their texture. If the
+ * objects are not found yet, or the next one is large, lets the CPU backend do a step. */
 static tc_status cl_step(void *worker, void *state, uint64_t *chunks_done, tc_err *err)
 {
     cl_worker *const w = worker;

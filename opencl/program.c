@@ -53,8 +53,9 @@ static tc_status build_failed(ocl_device *device, const ocl_source *source, cl_p
                    ocl_error_name(code), excerpt[0] != '\0' ? ": " : "", excerpt);
 }
 
-/* Writes the build flags to out. defines: further flags, or NULL; floats: the kernels divide or
- * take square roots of floats, which must be rounded correctly if the device can do so. */
+/* Writes the build flags to out. defines: further flags, or NULL; floats: the kernels divide floats
+ * or compute their square roots, and the results must be rounded correctly if the device can do so.
+ */
 static tc_status make_flags(const ocl_device *device, const ocl_source *source, const char *defines,
                             bool floats, char *out, size_t size, tc_err *err)
 {

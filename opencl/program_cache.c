@@ -1,4 +1,4 @@
-/* Stores compiled programs in a folder, and loads them again. */
+/* Stores compiled OpenCL programs in a folder, and loads them again. */
 #include "opencl/program_cache.h"
 
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 #include "app/base/sha256.h"
 
 enum {
-    PATH_ROOM = 4096, /* bytes of the longest path, with its NUL */
+    PATH_ROOM = 4096, /* bytes of the longest path, NUL included */
     NAME_DIGITS = 32, /* digits of the key in a file's name */
     /* Bytes of a file's head: two SHA-256 digests as text, which are the key and the digest of the
      * program that follows. */
     HEAD = 2 * (TC_SHA256_TEXT - 1)
 };
-/* The largest file that is stored or loaded. */
+/* The size, in bytes, of the largest file that is stored or loaded. */
 #define MOST_BYTES ((size_t)64 << 20)
 
 static const char prefix[] = "texcell_kernels_";
@@ -126,7 +126,8 @@ cl_program ocl_program_cache_load(ocl_device *device, const ocl_program_source *
     if (!make_path(device, key, "bin", path) || !make_path(device, key, "tried", tried_path) ||
         os_kind_of_link(path) != OS_FILE)
         return NULL;
-    /* If the driver crashes with this file, the file keeps its new name and is not used again. */
+    /* The file is renamed while the driver loads it. If the driver crashes, the file keeps the new
+     * name and is not used again. */
     unlink(tried_path);
     if (rename(path, tried_path) != 0)
         return NULL;

@@ -1,4 +1,5 @@
-/* Copies to and from a device through pinned memory, by several threads. */
+/* Copies data to and from a device through a staging buffer in pinned memory, which the host's
+ * threads fill or empty while the device transfers the other half. */
 #include "opencl/staging.h"
 
 #include <assert.h>
@@ -10,7 +11,7 @@
 enum {
     HALF = 8 << 20,  /* bytes of a half of the staging buffer */
     PIECE = 1 << 19, /* bytes that a thread copies at a time */
-    MAX_THREADS = 8  /* the most threads that copy; so many use the memory's whole bandwidth */
+    MAX_THREADS = 8  /* the most threads that copy; 8 threads use the memory's whole bandwidth */
 };
 
 struct ocl_staging {

@@ -84,11 +84,9 @@ __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *su
     }
 }
 
-/* Subtracts from each value (by cc_remove_background) the mean of the values in the square of side
- * 2 radius
- * + 1 around its pixel, which is computed from the sums over columns of cc_sums. A work-item
- * computes CC_TILE pixels of a row.
- */
+/* Removes from each value (by cc_remove_background) the mean of the values in the square of side
+ * 2 radius + 1 around its pixel or, with `lines`, the value of the fitted lines. sums: the result
+ * of cc_sums. A work-item computes CC_TILE pixels of a row. */
 __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const int *sums,
                                       __global PIXEL *out, int radius, int lines, uint middle,
                                       int ratio, int nx, int ny, int first_row)
@@ -125,12 +123,12 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
 /* --- the greatest or least value within a disc ----------------------------------------------- */
 
 /*
- * Sets `out` to the greatest value within the disc around each pixel (flip is 0), or to the least
- * one (flip has all bits of a value set; values are combined with flip by exclusive or, before and
- * after). If `level` is set, `out` is instead the value of `from` with that extreme value
- * subtracted as the background (by cc_remove_background). disc[|dy|]: bits 0 to 15 are half the
- * width of the disc's row dy, the bits above are the exponent of the greatest power of two that is
- * no wider than the row.
+ * Sets `out` to the greatest value within the disc around each pixel if flip is 0, or to the least
+ * value if flip has all bits of a value set: values are combined with flip by exclusive or, before
+ * and after. If `level` is set, this extreme value is the background instead, and `out` is the
+ * value of `from` with the background removed (by cc_remove_background). disc[|dy|] describes the
+ * disc's row dy, of 2 w + 1 pixels: bits 0 to 15 are w, the bits above are the greatest k with 2^k
+ * <= 2 w + 1.
  *
  * A work-group computes GROUP columns of CC_DISC_ROWS rows. It reads the rows of the picture that
  * the discs of these pixels reach, one after another. For each row it computes in local memory the
@@ -142,7 +140,7 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
                                       uint flip, int level, uint middle, int ratio, int nx, int ny,
                                       int first_row, int end_row)
 {
-    __local PIXEL line[2][GROUP + 2 * CC_MOST_RADIUS];
+    __local PIXEL line[2][GROUP + 2 * CC_MOST_RADIUS]; /* each power reads one, writes the other */
     const int local_id = (int)get_local_id(0), x = (int)get_global_id(0),
               left = x - local_id - radius, width = GROUP + 2 * radius;
     const int y0 = first_row + (int)get_global_id(1) * CC_DISC_ROWS;

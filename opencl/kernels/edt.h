@@ -1,10 +1,11 @@
 /*
- * The exact squared Euclidean distance transform on a device; edt_core.h has the method. Each voxel
- * is inside or outside (its side, 1 or 0), and a run is a sequence of voxels of one side. The pass
- * along x has the sides of a row as bits in local memory. In the passes along y and z a work-item
- * processes a line, or the runs that begin in a part of it, and reads it twice: to find the
- * parabolas, then for the distances. Adjacent work-items have lines that are adjacent along x, so
- * that together they access memory contiguously.
+ * The exact squared Euclidean distance transform on a device; edt_core.h describes the method. Each
+ * voxel has a side, 1 (inside) or 0 (outside), and gets the distance to the nearest voxel of the
+ * other side. A run is a sequence of voxels of one side. The pass along x reads the sides of a row
+ * as bits in local memory. In the passes along y and z a work-item processes a line of voxels, or
+ * the runs that begin in a part of the line. It reads the line twice: first to find the parabolas
+ * whose lower envelope gives the distances, then to compute the distances. Adjacent work-items have
+ * lines that are adjacent along x, so that together they access memory contiguously.
  *
  * The includer defines EDT_SIDE(l, i), the side of voxel i of the picture, on line l, and
  * EDT_WANTED(inside), whether voxels of that side get distances (otherwise 0).
@@ -14,8 +15,8 @@
 
 #include "app/analysis/common/edt_core.h"
 
-/* The first bit of the run of equal bits of a row that contains bit x. flip: all ones if bit x is
- * set, else 0. */
+/* Returns the number of the first bit of the run of equal bits, in a row, that contains bit x.
+ * flip: all ones if bit x is set, else 0. */
 static inline tc_u32 edt_run_begin(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x)
 {
     tc_u32 w = x / 32, changes = (bits[w] ^ flip) & ((1u << x % 32) - 1u);
@@ -25,7 +26,7 @@ static inline tc_u32 edt_run_begin(__local const tc_u32 *bits, tc_u32 flip, tc_u
     return changes != 0 ? w * 32 + 32u - (tc_u32)clz(changes) : 0u;
 }
 
-/* The end of the same run: the number of the bit after its last one. */
+/* Returns the end of the same run: the number of the bit after the run's last bit. */
 static inline tc_u32 edt_run_end(__local const tc_u32 *bits, tc_u32 flip, tc_u32 x, tc_u32 nx)
 {
     const tc_u32 words = (nx + 31) / 32;
@@ -48,11 +49,11 @@ static inline tc_u32 edt_along_x(__local const tc_u32 *bits, tc_u32 x, tc_u32 nx
     return edt_run_distance(x, edt_run_begin(bits, flip, x), edt_run_end(bits, flip, x, nx), nx);
 }
 
-/* A line of n voxels: the first has index `at`, and they are `stride` apart. The arrays have an
- * element for each voxel of the picture. `parabolas` stores the parabolas of the line's runs, each
- * as site | start << 16. Those of a run are stored from the element of the run's first voxel on,
- * and end with EDT_NONE or where the next run begins. They fit, as at most m parabolas start in a
- * run of m voxels. */
+/* A line of n voxels: the first voxel has index `at`, and neighbours are `stride` apart. The arrays
+ * have an element for each voxel of the picture. `parabolas` stores the parabolas of the line's
+ * runs, each as site | start << 16. The parabolas of a run are stored from the element of the run's
+ * first voxel on, and end with EDT_NONE or where the next run begins. They fit, as at most m
+ * parabolas start in a run of m voxels. */
 struct edt_line {
     __global const tc_u32 *d2;  /* squared distances of the passes so far */
     __global const tc_u8 *side; /* for the includer's EDT_SIDE */
@@ -89,14 +90,14 @@ static inline edt_parabola edt_stored(const edt_line *l, const edt_envelope *e, 
 }
 
 /* Marks the end of the run's parabolas by EDT_NONE. If the mark is at the next run's first voxel,
- * that run's parabolas overwrite it. */
+ * the next run's parabolas overwrite the mark. */
 static inline void edt_end_run(const edt_line *l, const edt_envelope *e)
 {
     if (e->first + e->count < l->n)
         l->parabolas[EDT_IN_LINE(l, e->first + e->count)] = EDT_NONE;
 }
 
-/* The first voxel of the first run that begins at `from` or later; n if there is none. */
+/* Returns the first voxel of the first run that begins at `from` or later; n if there is none. */
 static inline tc_u32 edt_first(const edt_line *l, tc_u32 from)
 {
     tc_u32 u = from;

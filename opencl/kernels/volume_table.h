@@ -41,21 +41,23 @@ static void add_part(volatile __global uint *table, uint label, uint z, vol_part
     atomic_max(&row[VOL_HI + 2], p.hi_x);
 }
 
-/* The number of cells that a work-group of vol_measure can sum up at the same time in local memory.
+/* The number of cells that a work-group of vol_measure can measure at the same time in local
+ * memory.
  */
 #define SLOTS 64
 
 /* Adds the measurements of the cells (labels > 0) in the slices from first_z on to the table.
  * labels: [nz][ny][nx]. Global size: x: voxels; y: groups of VOL_ROWS_PER_ITEM rows; z: slices. A
  * work-item goes down its column of VOL_ROWS_PER_ITEM rows, and adds each run of voxels with the
- * same label. A work-group sums up its GROUP x VOL_ROWS_PER_ITEM voxels of a slice in local memory,
- * where a cell uses element label % SLOTS; the sums of coordinates are relative to the work-group's
- * first voxel. If another cell uses the element, a run is added to the table directly. */
+ * same label. A work-group first adds up its GROUP x VOL_ROWS_PER_ITEM voxels of a slice in local
+ * memory, where a cell uses element label % SLOTS; there, coordinates are relative to the
+ * work-group's first voxel. A run whose element is already used by another cell is added to the
+ * table directly. */
 __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile __global uint *table,
                                           int nx, int ny, int first_z)
 {
-    /* owner: the label of the cell that uses the element, or 0. sum, lo, hi: [0] is that of y, [1]
-     * that of x. */
+    /* owner: the label of the cell that uses the element, or 0. sum, lo, hi: index 0 is for y,
+     * index 1 for x. */
     volatile __local uint owner[SLOTS], voxels[SLOTS], sum[2][SLOTS], lo[2][SLOTS], hi[2][SLOTS];
     const int local_id = (int)get_local_id(0), x = (int)get_global_id(0), x0 = x - local_id;
     const int y0 = (int)get_global_id(1) * VOL_ROWS_PER_ITEM,
@@ -79,6 +81,7 @@ __kernel GROUP_ATTRIBUTE void vol_measure(__global const int *labels, volatile _
         while (y < end && column[(size_t)y * nx] == label);
         if (label <= 0)
             continue;
+        /* n: voxels of the run; down: the sum of their y - y0, which go from `from` to y - 1 */
         const uint n = (uint)(y - from), down = (uint)(from - y0 + y - 1 - y0) * n / 2,
                    p = (uint)label % SLOTS;
         const uint before = atomic_cmpxchg(&owner[p], 0, (uint)label);

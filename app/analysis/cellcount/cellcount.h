@@ -52,8 +52,8 @@ typedef struct cc_params {
     bool background;  /* the background is removed before the threshold, as the next three say */
     int32_t ground;   /* how the background is estimated: CC_MEAN, CC_OPENING or CC_LINES */
     bool ratio;       /* grey values are divided by the background; else it is subtracted */
-    int32_t radius;   /* radius of the background's disc, or half the side of its square, in pixels
-                       */
+    int32_t radius;   /* radius of the background's disc in pixels; or r, if the background's square
+                         has sides of 2 r + 1 pixels */
     int32_t polarity; /* CC_DARK, CC_BRIGHT or CC_AUTO */
     bool bright;      /* pixels of cells have values >= threshold; else < threshold. With CC_AUTO
                          cc_resolve_params sets it */
@@ -156,8 +156,9 @@ static inline size_t cc_table_rows(uint32_t nx, uint32_t ny)
     return (size_t)nx * ny / 64 + 1024;
 }
 
-/* Rows of a band, which has about 2^18 pixels. It depends on the item alone, never on the number of
- * threads, so that a position in a checkpoint is the same band on every machine. */
+/* Returns the number of rows of a band, which has about 2^18 pixels. The number depends on the item
+ * alone, never on the number of threads, so that a position in a checkpoint is the same band on
+ * every machine. */
 static inline uint32_t cc_band_rows(uint32_t nx)
 {
     return ((uint32_t)1 << 18) / nx + 1;
@@ -187,10 +188,10 @@ tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err);
 /* Does the same as cc_resolve_polarity, and sets `window` from the item's pixels if window_auto is
  * set. */
 tc_status cc_resolve_params(const an_work *work, cc_params *out, tc_err *err);
-/* Finds the radius of the window of a local threshold, in pixels: *radius is about the diameter of
+/* Finds a radius, in pixels, for the window of a local threshold. *radius is about the diameter of
  * the cells that a local threshold with this radius finds, and at most the diameter of the cells
- * that Otsu's threshold finds; sets *smaller to whether it is less than the latter. p->bright must
- * be set. */
+ * that Otsu's threshold finds. Sets *smaller to whether it is less than the latter diameter.
+ * p->bright must be set. */
 tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threads,
                          const tc_poll *poll, int64_t *radius, bool *smaller, tc_err *err);
 /* The side of the window, in pixels, for a radius that cc_find_radius found. */
@@ -211,9 +212,10 @@ static inline uint32_t cc_middle_grey(unsigned bits)
     return (uint32_t)1 << (bits - 1);
 }
 
-/* again.c: computes a few random tiles of the picture again, each with at least this margin, and
- * checks that the result contains the regions found in them. Returns TC_NO_MATCH, without a
- * message, if it does not contain them or the tiles are no proof either way. */
+/* again.c: computes a few random tiles of the picture again, each with at least this margin in
+ * pixels, and checks that the result contains the regions found in them. Returns TC_NO_MATCH,
+ * without a message, if the result does not contain these regions, or if the tiles do not suffice
+ * to decide. */
 tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
                          uint32_t margin, uint64_t *random, tc_err *err);
 
@@ -321,7 +323,7 @@ bool cc_separate_by_intensity(const void *params, uint32_t maximum, uint32_t sad
 /* plan.c */
 /* Whether the parameters contain a filter, which may remove regions from the result. */
 bool cc_has_filters(const cc_params *p);
-/* Whether the filters need a region's box or contrast, besides its area and contact with the
+/* Whether the filters need a region's box or contrast, besides its area and whether it touches the
  * border. */
 bool cc_needs_boxes(const cc_params *p);
 /* Whether a region passes all filters but min_contrast. height, width: the sides of its box, in

@@ -61,8 +61,8 @@ static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 
 /* --- holes ----------------------------------------------------------------------------------- */
 
-/* Returns the mask as a lab_picture whose components are those of the background. Their
- * connectivity is 4 if that of cells is 8, and 8 if it is 4. */
+/* Returns the mask as a lab_picture whose components are the components of the background. The
+ * background's connectivity is 4 if the cells' connectivity is 8, and vice versa. */
 static lab_picture background_picture(const cc_worker *w)
 {
     lab_picture p = w->picture;

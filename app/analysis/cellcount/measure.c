@@ -37,6 +37,7 @@ static uint32_t sum_eights(const uint8_t *greys, uint32_t n, uint32_t *sums)
         const void *const eight = greys + i;
         __m128i sum = _mm_unpacklo_epi8(_mm_loadl_epi64(eight), zero);
 
+        /* Adds to each of the eight values the values 1, then 2, then 4 places before it. */
         sum = _mm_add_epi16(sum, _mm_slli_si128(sum, 2));
         sum = _mm_add_epi16(sum, _mm_slli_si128(sum, 4));
         sum = _mm_add_epi16(sum, _mm_slli_si128(sum, 8));
@@ -45,7 +46,7 @@ static uint32_t sum_eights(const uint8_t *greys, uint32_t n, uint32_t *sums)
 
         _mm_storeu_si128((__m128i *)(void *)(sums + i + 1), lo);
         _mm_storeu_si128((__m128i *)(void *)(sums + i + 5), hi);
-        before = _mm_shuffle_epi32(hi, 0xff);
+        before = _mm_shuffle_epi32(hi, 0xff); /* copies the last sum to all four elements */
     }
 #else
     (void)greys, (void)n, (void)sums;
@@ -53,8 +54,8 @@ static uint32_t sum_eights(const uint8_t *greys, uint32_t n, uint32_t *sums)
     return i;
 }
 
-/* Sets sums[x], for x from 0 to n, to the sum of the first x grey values from index `at` on. They
- * are below 2^16 and n is at most 65535, so the sums fit in 32 bits. */
+/* Sets sums[x], for x from 0 to n, to the sum of the first x grey values from index `at` on. Grey
+ * values are below 2^16 and n is at most 65535, so the sums fit in 32 bits. */
 static void sum_row(const wu_pixels *px, size_t at, uint32_t n, uint32_t *sums)
 {
     sums[0] = 0;

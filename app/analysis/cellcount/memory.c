@@ -1,16 +1,17 @@
-/* cellcount: the memory that analysing a picture takes at the peak, depending on its contents. */
+/* cellcount: estimates the greatest amount of memory that the analysis of a picture uses at a time,
+ * which depends on the picture's contents (cc_contents). */
 #include "app/analysis/cellcount/cpu.h"
 #include "app/analysis/suggest.h"
 #include "app/base/numbers.h"
 
 enum {
     PAGE = 4096,         /* bytes of a page of memory */
-    LARGE_PAGE = 2 << 20 /* bytes of a large page, which os_alloc_zeroed asks for */
+    LARGE_PAGE = 2 << 20 /* bytes of a large page, which os_alloc_zeroed requests */
 };
 
-/* The greatest number of regions that a result can have: the lesser of the number of isolated
- * pixels, and of regions of min_area pixels that fill the picture. It holds for a split, too, since
- * no two of its maxima touch. */
+/* Returns the greatest number of regions that a result can have. It is the smaller of two numbers:
+ * of isolated pixels that fit into the picture, and of regions of min_area pixels that fill it. The
+ * number also holds for a split, since no two of its maxima touch. */
 static uint64_t most_regions(const cc_params *p, const wu_item *item)
 {
     const uint64_t nx = item->nx, ny = item->ny;
@@ -53,8 +54,9 @@ static uint64_t ids_bytes(const wu_item *item, uint64_t ids)
                       ids * sizeof(int32_t) + cc_bands(item->nx, item->ny) * (uint64_t)PAGE);
 }
 
-/* Returns the bytes that a split takes in addition to planes: the saddles, which exist twice while
- * they are sorted, or, before that, the borders of plateaus; the larger of the two. */
+/* Returns the bytes that a split needs in addition to planes: the larger of those for the saddles,
+ * which exist twice while they are sorted, and for the borders of plateaus, which exist earlier (6
+ * bytes for each pixel of a plateau). */
 static uint64_t split_bytes(const cc_contents *c)
 {
     return tc_larger(c->saddles * 2 * sizeof(ws_saddle), c->plateaus * 6);
@@ -69,8 +71,9 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
     const bool in_state = c->regions < cc_table_rows(item->nx, item->ny);
     const bool plane = p->labels || p->split || !in_state;
     const uint64_t pixels = n * (sample + (item->n_masks > 0));
+    /* The bytes that the state's head occupies if the plane is not written: one page. */
     const uint64_t head = out->state_bytes < 2 * (uint64_t)LARGE_PAGE ? PAGE : LARGE_PAGE;
-    /* The table may begin anywhere in a page. */
+    /* The table may begin anywhere in a page, so it may occupy a further page. */
     const uint64_t state_pages =
         (plane ? n * sizeof(int32_t) : head) + (in_state ? table + (plane ? 0 : head) : 0);
     const uint64_t bits = lab_stride(item->nx) * item->ny * sizeof(uint64_t);
@@ -114,7 +117,8 @@ static void count_runs(const cc_worker *w, cc_contents *c)
 {
     c->runs = c->rows = 0;
     for (uint32_t y = 0; y < w->ny; y++) {
-        /* fill_holes counts runs of background, of which a row has at most one more. */
+        /* With fill_holes, runs of background are stored, of which a row has at most one more than
+         * runs of cells. */
         const uint64_t runs =
             lab_find_row_runs(&w->picture, y, w->scratch[0].edges) + w->params->fill_holes;
 

@@ -19,13 +19,14 @@ bool cc_finds_threshold(const cc_params *p)
     return p->threshold_word == CC_OTSU || (p->threshold_word == CC_LOCAL && p->offset_percent > 0);
 }
 
-/* The offset of a local threshold: `percent` of the difference between the means of Otsu's two
- * classes, to the nearest integer, from 1 to size / 2 - 1. */
+/* Returns the offset of a local threshold: `percent` per cent of the difference between the means
+ * of the two classes that Otsu's threshold separates, rounded, and limited to 1 to size / 2 - 1.
+ * histogram: [size], of the prepared grey values. */
 static uint32_t find_offset(const uint64_t *histogram, uint32_t size, int32_t percent)
 {
     const uint32_t otsu = an_otsu_threshold(histogram, size);
     uint64_t n[2] = { 0, 0 }, sum[2] = { 0, 0 };
-    u128 num, den, offset; /* offset = num / den, rounded */
+    u128 num, den, offset; /* offset = num / den, rounded; the means are sum[i] / n[i] */
 
     for (uint32_t v = 0; v < size; v++) {
         n[v >= otsu] += histogram[v];
@@ -63,8 +64,8 @@ tc_status cc_resolve_polarity(const an_work *work, cc_params *out, tc_err *err)
 
 int64_t cc_least_area(int64_t half, int64_t tenth, bool bright)
 {
-    /* Dark cells, as in bright-field pictures, have similar sizes; regions much smaller than the
-     * tenth are dirt or platelets. */
+    /* Dark cells, as in bright-field pictures, have similar sizes; there, regions much smaller than
+     * the quantile 1/10 are dirt or platelets. */
     const int64_t share = half / 25, least = bright ? 0 : tenth / 3;
 
     return share > least && share > 1 ? share : least > 1 ? least : 1;
@@ -97,8 +98,8 @@ int64_t cc_area_quantile(int64_t *area, size_t n, int64_t numerator, int64_t den
 }
 
 /* Analyses the pixels, and sets *area to the typical area of regions (cc_area_quantile with 1/2):
- * the least A such that at least half of all pixels of regions are in regions of at most A pixels;
- * INT64_MAX if there are no regions. */
+ * the least A such that at least half of the pixels of all regions are in regions of at most A
+ * pixels. Sets *area to INT64_MAX if there are no regions. */
 static tc_status find_typical_area(const an_work *work, int64_t *area, tc_err *err)
 {
     an_work plan_work = *work;
@@ -169,6 +170,7 @@ tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threa
         status = find_typical_area(&work, &area, err);
         if (status != TC_OK || area == INT64_MAX || cc_diameter(area) >= 0.9 * (double)r)
             break;
+        /* The cells are clearly smaller than assumed: tries again with their diameter as radius. */
         r = (int64_t)(cc_diameter(area) + 0.5);
         *smaller = true;
     }
@@ -178,6 +180,7 @@ tc_status cc_find_radius(const cc_params *p, const wu_pixels *px, unsigned threa
 
 int32_t cc_window_of(int64_t radius)
 {
+    /* So the window's side is about 2.4 times the radius that cc_find_radius found. */
     const int64_t half = (int64_t)(1.2 * (double)radius + 0.5);
 
     return (int32_t)(2 * (half < CC_MOST_RADIUS ? half : CC_MOST_RADIUS) + 1);
