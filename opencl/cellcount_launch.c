@@ -86,8 +86,7 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
         return LAUNCH(w, s, w->nx, count, err, OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_LINK),
                       OCL_BUFFER_ARG(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(first_tile),
                       OCL_INT(kind), OCL_INT(eight_connected(w, s)));
-    default: /* BACKGROUND_COLUMNS and JOIN_COLUMNS: the edges between the tiles of each row of
-                tiles */
+    default: /* BACKGROUND_COLUMNS and JOIN_COLUMNS: edges between tiles side by side */
         return LAUNCH(w, s, count * (ocl_unit_count(w->nx, CC_TILE) - 1), 1, err,
                       OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_LINK),
                       OCL_BUFFER_ARG(w, B_ROOTS), NX(w), NY(w), STRIDE(w), OCL_INT(first_tile),
@@ -100,8 +99,8 @@ static tc_status launch_components(cc_cl_worker *w, cc_stage s, uint64_t first, 
 static tc_status launch_holes(cc_cl_worker *w, cc_stage s, uint64_t first, uint64_t count,
                               tc_err *err)
 {
-    const size_t border =
-        2 * ((size_t)w->nx + w->rows); /* border pixels; each corner counts twice */
+    /* The number of border pixels; each corner counts twice. */
+    const size_t border = 2 * ((size_t)w->nx + w->rows);
 
     if (s == BORDER_ROOTS)
         return LAUNCH(w, s, border, 1, err, OCL_BUFFER_ARG(w, B_MASK), OCL_BUFFER_ARG(w, B_LINK),

@@ -330,8 +330,8 @@ static bool use_narrow(const cl_worker *w)
             pairs += lens->hi[i] - lens->lo[i] + 1;
         most = pairs > most ? pairs : most;
     }
-    return most < 1024 &&
-           !runs_in_turn(w->ocl.device); /* GLCM_NARROW needs fewer than 1024 pairs */
+    /* GLCM_NARROW needs fewer than 1024 pairs in a window. */
+    return most < 1024 && !runs_in_turn(w->ocl.device);
 }
 
 /* The size of a window's histograms in units of 16 bits. A unit holds one count of 16 bits or two

@@ -14,10 +14,10 @@ typedef struct component_box {
     const an_component *c;
     const wu_pixels *original;
     uint32_t nx, ny; /* size of the box */
-    uint32_t
-        *height;    /* 0 outside the component, otherwise 1 plus the grey value, or for dark cells
-                       plus the greatest possible value minus it. After the watershed, measure_parts
-                       sets the element of each maximum to the index of the maximum's part */
+    /* Outside the component 0. In the component 1 plus the grey value or, for dark cells, 1 plus
+     * the difference of the grey value from the greatest possible one. After the watershed,
+     * measure_parts sets the element of each maximum to the index of the maximum's part. */
+    uint32_t *height;
     int32_t *up;    /* ws_map.up */
     int32_t *first; /* the first pixel of each maximum's part (ws_find_first_pixels) */
     ws_list found;  /* the saddles and pixels that the watershed finds (ws_process_rows) */

@@ -132,9 +132,9 @@ typedef struct part {
      * grey values from the threshold. "Large" regions are those of at least full_area pixels. */
     int64_t missing_area; /* greatest area of a region that is not in the table though it passes the
                              other filters */
-    double contrast,
-        area;       /* contrast times area, and area, summed over large regions in the table */
-    double squares; /* squared contrast times area, summed over the same regions */
+    double contrast;      /* contrast times area, summed over the large regions in the table */
+    double area;          /* the area summed over the same regions */
+    double squares;       /* squared contrast times area, summed over the same regions */
     double large_regions; /* the number of these regions */
     double missing;  /* greatest contrast of a region that is not in the table though it passes the
                         other filters */
@@ -934,8 +934,8 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     return_if_error(status);
     return_if_error(judge_large(q.large, err));
     *small = q.known_hits > 0 ? q.small / q.known_hits : 0;
-    q.contrast = q.area =
-        0; /* sums over the whole table replace the sums over followed components */
+    /* Sums over the whole table replace the sums over followed components. */
+    q.contrast = q.area = 0;
     for (size_t i = 0; p->min_contrast && i < t->n; i++) {
         const double contrast = contrast_of(p, t->mean[i], threshold);
 

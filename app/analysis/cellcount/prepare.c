@@ -95,8 +95,7 @@ static void smooth_x(const cc_prepare *p, const wu_pixels *in, const piece *at, 
 static void smooth_piece(const cc_prepare *p, const wu_pixels *in, const wu_pixels *to,
                          const piece *at, void *scratch)
 {
-    const int64_t h = p->gauss.radius, taps = 2 * h + 1,
-                  ny = in->ny; /* taps: weights of the filter */
+    const int64_t h = p->gauss.radius, taps = 2 * h + 1, ny = in->ny;
     const size_t n = (size_t)(at->x1 - at->x0);
     uint16_t *const values = scratch;
     uint32_t *const line = (uint32_t *)scratch + n + (size_t)taps;
