@@ -167,7 +167,7 @@ def forgeries():
     for value in (0, -1, 256, 1 << 40):
         yield ("Otsu's threshold of %d" % value, "plain",
                lambda a, v=value: set_at(a["threshold"], 1, v),
-               "threshold: is %d, which" % value)
+               "threshold: %d is not possible" % value)
     yield ("another threshold of Otsu's", "plain",
            lambda a: set_at(a["threshold"], 0, a["threshold"][0] - 1), None)
     def other_part(a):
