@@ -29,10 +29,10 @@ const an_backend *ocl_backend(const char *analysis)
     return NULL;
 }
 
-/* After a failed self-test: restricts the use of the device, and returns whether the test must be
- * repeated. If a kernel was launched in larger work-groups than it supports (a kernel's limit may
- * be lower than the device's), lowers the limit. If the test needs double precision, switches
- * double precision off; analyses that do not need it still run. */
+/* After a failed self-test: restricts the use of the device if that may help, and returns whether
+ * the test must be repeated. If a kernel was launched in larger work-groups than it supports (a
+ * kernel's limit may be lower than the device's), lowers the device's limit. Otherwise, if the test
+ * needs double precision, switches double precision off; analyses that do not need it still run. */
 static bool restrict_device(ocl_device *device, const an_selftest *test)
 {
     ocl_info *const info = &device->info;
@@ -66,8 +66,8 @@ static tc_status run_selftests(const an_analysis *analysis, const an_unit *unit,
         do
             status = an_selftest_run_one(analysis, i, backend, device, 1, poll, err);
         while (status == TC_DEVICE && restrict_device(device, &tests[i]));
-        /* The first test must fit the device. If a later test does not fit, items of a job that are
-         * like this test do not fit either, and are computed on the CPU. */
+        /* The first test must fit the device. A later test may be too large for it; then similar
+         * items of a job are too large as well, and are computed on the CPU. */
         if (status == TC_TOO_LARGE && i > 0)
             status = TC_OK;
     }

@@ -83,7 +83,7 @@ typedef struct cc_cl_worker {
                               picture fits the device */
     uint32_t y0, rows;  /* first row and number of rows of the current strip; rows is 0 before the
                            first strip */
-    uint32_t threshold; /* 0 until end_histogram finds it, unless it is given */
+    uint32_t threshold; /* the given threshold, or 0 until end_histogram finds one */
     an_gauss gauss;     /* the weights of the Gaussian filter */
     int values;         /* the buffer with the grey values after the last preparing stage */
     cc_stage stage;     /* the current stage; STAGES after the last one */
@@ -96,11 +96,13 @@ typedef struct cc_cl_worker {
     double measure_ms; /* device time of the stages TABLE and MEASURE */
 } cc_cl_worker;
 
+/* Whether the picture does not fit the device, and is processed in strips of rows. */
 static inline bool in_strips(const cc_cl_worker *w)
 {
     return w->strip_rows < w->ny;
 }
 
+/* The number of pixels of the current strip. */
 static inline uint64_t strip_pixels(const cc_cl_worker *w)
 {
     return (uint64_t)w->nx * w->rows;

@@ -11,7 +11,8 @@ enum {
     MOST_PIXELS = 1 << 22 /* the most pixels of a launch */
 };
 
-/* Returns the description of the worker's backend, of which the launcher is the first member. */
+/* Returns the description of the worker's backend. The cast is valid, as the launcher is the first
+ * member of an ocl_rows. */
 static const ocl_rows *rows_of(const ocl_rows_worker *w)
 {
     return (const ocl_rows *)w->ocl.launcher;

@@ -10,9 +10,9 @@
 
 extern const ocl_source ocl_source_selftest;
 
-/* Sizes, in words, of the buffer of the test of atomics. */
+/* Sizes, in 32-bit words, of parts of the buffer in the test of atomics. */
 enum {
-    TOTALS = 4, /* the totals (expect_atomics) */
+    TOTALS = 4, /* the totals, which expect_atomics describes */
     /* The whole buffer: the bins of all work-groups, then the totals. */
     ATOMICS = ST_GROUPS * ST_BINS + TOTALS
 };
@@ -69,8 +69,8 @@ static void expect_floats(void *to)
     }
 }
 
-/* For messages: the operation of each result of expect_floats. The last is wrong if a*b is not
- * rounded before a is added. */
+/* For messages: the operation of each result of expect_floats. The last result is wrong if a*b is
+ * not rounded before a is added. */
 static const char *const operations[ST_FLOATS] = {
     "fp32 addition", "fp32 subtraction", "fp32 multiplication",
     "fp32 division", "fp32 square root", "fp32 product and sum, rounded once,"
@@ -147,7 +147,7 @@ static tc_status run_test(ocl_device *device, cl_program program, const test_cas
 
     if (results == NULL)
         return tc_no_memory(err, "the self-test");
-    unsigned char *expected = results + bytes;
+    unsigned char *expected = results + bytes; /* the second half of the memory */
     if (t->start != NULL)
         t->start(results);
     t->expect(expected);

@@ -4,8 +4,9 @@
  * DISC_VALUE, the type, and DISC_NAME, which appends the type to a function's name; both are
  * undefined again at the end.
  *
- * A disc is the union of its rows. A row's maximum is the greater of two maxima of 2^power
- * consecutive pixels, which are computed once for each pixel of the tile.
+ * A disc is the union of its rows. The maximum of a row is the greater of the maxima of two
+ * overlapping runs of 2^power pixels, which together cover the row. The maxima of runs of 2^power
+ * pixels, for all powers, are computed once for each pixel of the tile (disc_tile.maxima).
  *
  * Compilers make vector code of the loops over BLOCK values. These loops may pass the end of a row,
  * into the padding of tile_stride.
@@ -50,7 +51,7 @@ static void DISC_NAME(read_row)(const disc_tile *t, int64_t y)
         DISC_VALUE *const next = DISC_NAME(maxima)(t, y, power);
 
         for (size_t x = 0; x + pixels <= t->columns; x += BLOCK) {
-            DISC_VALUE most[BLOCK]; /* a copy, since compilers do not vectorise it in place */
+            DISC_VALUE most[BLOCK]; /* compilers do not vectorise a loop that writes to `next` */
 
             for (size_t k = 0; k < BLOCK; k++)
                 most[k] = row[x + k] > other[x + k] ? row[x + k] : other[x + k];

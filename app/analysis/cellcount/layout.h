@@ -9,8 +9,8 @@
 #define CC_TILE 32
 /* The greatest number of runs of pixels that can begin in a word of the mask. */
 #define CC_NODES (CC_TILE / 2)
-/* Pixels of a column that a work-item computes in kernels that process columns (distance transform,
- * sums of rows). */
+/* Pixels of a column that a work-item computes in kernels that process columns (the distance
+ * transform, and cc_sums). */
 #define CC_COLUMN_PIXELS 128
 /* Words of the mask that a work-item processes when the roots of components are counted and
  * numbered. */
@@ -23,13 +23,13 @@
 #define CC_DISC_ROWS 16
 /* Gaussian filter: the sum of all weights is 2^CC_WEIGHT_BITS (as AN_GAUSS_BITS). */
 #define CC_WEIGHT_BITS 16
-/* Gaussian filter: fraction bits of a grey value between the two passes. */
+/* Gaussian filter: fraction bits of a grey value after the first pass and before the second one. */
 #define CC_GREY_BITS 8
 
-/* Groups of kernels, as bits of an_analysis.kernels. */
+/* Groups of kernels, as bits of the mask that an_analysis.kernels returns. */
 #define CC_KERNELS_8 1        /* for pictures of 8 bits */
 #define CC_KERNELS_16 2       /* for pictures of 16 bits */
-#define CC_KERNELS_PREPARE 4  /* prepare grey values, but for discs */
+#define CC_KERNELS_PREPARE 4  /* prepare grey values, except for discs */
 #define CC_KERNELS_DISC 8     /* minima and maxima within a disc */
 #define CC_KERNELS_REGIONS 16 /* find regions */
 #define CC_KERNELS_SPLIT 32   /* split regions by distance */

@@ -36,8 +36,8 @@ static void distance_y(cc_worker *w, size_t part, cc_scratch *s)
     edt_part(&w->edt, 1, part, s->distance);
 }
 
-/* Computes the heights from grey values: 1 to 2^bits, greatest for the darkest (bright cells:
- * brightest) value; 0 on the background. */
+/* Computes the heights from grey values: 1 to 2^bits, greatest for the darkest value or, if cells
+ * are bright, for the brightest; 0 on the background. */
 static void heights_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     const wu_pixels *const px = w->prepare.current;
