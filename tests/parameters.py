@@ -91,7 +91,7 @@ def main():
                name + ": lines have at most 80 columns", wide)
         vague = [path for path, p in all_keys(keys) if not re.match(r".{8,}\.$", p["help"])]
         tap.ok(not vague, name + ": every key has a sentence", vague)
-    for arguments, words in ((["alchemy"], "there are: glcm, "),
+    for arguments, words in ((["alchemy"], "the analyses are: glcm, "),
                              (["glcm", "volume"], "one NAME, 2 given"),
                              (["--yaml"], "--yaml"), (["--json=yes"], "--json")):
         r = program(*arguments)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* This part of the name of a declared array stands for the item's name. */
+/* In the name of a declared array, this text stands for the item's name. */
 static const char mark[] = "{item}";
 
 /* Returns what is wrong with an axis, as the end of a sentence, or NULL if the axis is valid. */
@@ -38,7 +38,7 @@ const char *wu_declaration_fault(const wu_declaration *d, char *text, size_t siz
         fault = axis_fault(&d->axes[i]);
     if (fault == NULL)
         return NULL;
-    if (i > 0)
+    if (i > 0) /* axis i - 1 has the fault */
         snprintf(text, size, "array %s: axis %u %s", d->name, i - 1, fault);
     else
         snprintf(text, size, "array %s %s", d->name, fault);
@@ -176,8 +176,9 @@ static bool consists_of(const char *text, const char *characters, size_t most)
     return good;
 }
 
-/* Returns the string that is the value of `key`, or NULL. If there is one, adds 1 to *known, the
- * number of keys that were found: if an object has more keys, some of them are unknown. */
+/* Returns the string that is the value of `key`, or NULL if there is none. Adds 1 to *known if
+ * there is one. *known is the number of known keys of the object: if the object has more keys, some
+ * of them are unknown. */
 static const char *read_text(const json_t *json, const char *key, size_t *known)
 {
     const char *const text = json_string_value(json_object_get(json, key));
@@ -185,7 +186,8 @@ static const char *read_text(const json_t *json, const char *key, size_t *known)
     return text;
 }
 
-/* Reads the entries of an axis: all words, or all numbers. */
+/* Reads the entries of an axis, which are all words or all numbers. Like the functions below,
+ * returns NULL or, after a failure, the key that is missing or not valid. */
 static const char *read_values(const json_t *list, wu_axis *out)
 {
     const size_t n = json_array_size(list);
@@ -253,8 +255,8 @@ static const char *read_axes(const json_t *list, wu_declaration *out)
     return fault;
 }
 
-/* Whether this is a valid name for arrays of items, such as "x_{item}" or "x_{item}_L64_-1_2": a
- * word, the mark "{item}", and characters that any array's name may have. */
+/* Whether this is a valid name for arrays of single items, such as "x_{item}" or
+ * "x_{item}_L64_-1_2": a word, then "{item}", then characters that any array's name may have. */
 static bool is_own_array_name(const char *name)
 {
     static const char name_characters[] =
@@ -268,8 +270,9 @@ static bool is_own_array_name(const char *name)
 /* Checks that the declaration's keys are allowed for its role. */
 static const char *check_role(const wu_declaration *d)
 {
+    /* has_words: the array's only declared axis is named by words */
     const bool per_item = wu_is_per_item(d), picture = wu_is_picture(d->role),
-               columns = d->n_axes == 1 && d->axes[0].words != NULL;
+               has_words = d->n_axes == 1 && d->axes[0].words != NULL;
     if (per_item ? !is_own_array_name(d->name) : !consists_of(d->name, word, MAX_WORD))
         return "array";
     if (!consists_of(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
@@ -279,7 +282,7 @@ static const char *check_role(const wu_declaration *d)
         d->table == NULL)
         return "table";
     if (d->role == WU_POSITION || d->role == WU_KEYS
-            ? !columns
+            ? !has_words
             : (per_item || (d->role != WU_VALUE && d->role != WU_PROOF)) && d->n_axes > 0)
         return "axes";
     if (d->role == WU_POSITION && d->axes[0].n != 2 && d->axes[0].n != 3)
@@ -301,7 +304,7 @@ static const char *read_declared(const json_t *json, wu_declaration *out)
     if (role == ROLES || out->name == NULL)
         return role == ROLES ? "role" : "array";
     if (known != json_object_size(json))
-        return "";
+        return ""; /* an unknown key */
     if (!consists_of(out->table, word, MAX_WORD) || !consists_of(out->unit, NULL, MAX_WORD))
         return "table";
     out->role = (wu_role)role;

@@ -21,24 +21,25 @@ typedef enum wu_role {
     WU_VALUE, /* measured values: a row for each row of the table; if there is no table, values of
                  the whole result */
     WU_ITEM,  /* the index of each row's item; declared before the table's other arrays. In a table
-                 without it row i is of item i */
+                 without such an array, row i belongs to item i */
     WU_KEY, /* the number of each row within its item: its label, if there is a WU_LABELS picture */
     WU_POSITION, /* the row's position in the picture: y, x or z, y, x in pixels */
-    WU_LABELS, /* a picture (int32): for each pixel the WU_KEY of its row of the table; 0: no row */
-    WU_MASK,   /* a picture (uint8): 0 outside, 1 inside */
-    WU_MAP,    /* a picture (float32): a value for each pixel; NaN: no value */
-    WU_TITLES, /* an array of the whole result: the titles of the table's columns */
+    WU_LABELS,   /* a picture (int32): for each pixel, the WU_KEY of its row in the table; 0 if the
+                    pixel belongs to no row */
+    WU_MASK,     /* a picture (uint8): 0 outside, 1 inside */
+    WU_MAP,      /* a picture (float32): a value for each pixel; NaN if it has none */
+    WU_TITLES,   /* an array of the whole result: the titles of the table's columns */
     WU_KEYS, /* an array of the whole result: a row for each entry along an axis, with numbers that
                 describe the entry */
     WU_PROOF /* only for validators, not part of a table: numbers of each item, or, with {item} in
                 the name, an int32 for each of the item's pixels */
 } wu_role;
 
-/* An axis of an array after the first one (the axis of the rows). Its entries are named by words,
- * by numbers or by the rows of a WU_KEYS array. Exactly one of words, numbers and array is not
- * NULL. */
+/* An axis of an array, except the first one (the axis of rows). The entries (positions) of an axis
+ * are named by words, by numbers or by the rows of a WU_KEYS array. Exactly one of words, numbers
+ * and array is not NULL. */
 typedef struct wu_axis {
-    const char *name;         /* such as "levels" or "feature"; NULL: just adjacent columns */
+    const char *name;         /* such as "levels" or "feature"; NULL if the axis has no name */
     uint32_t n;               /* number of entries */
     const char *const *words; /* [n] */
     const unsigned *numbers;  /* [n] */
@@ -53,17 +54,17 @@ typedef struct wu_declaration {
     const char *name; /* the array's name; in names of pictures {item} stands for the item's name */
     wu_dtype dtype;
     wu_role role;
-    const char *table; /* the table that the array belongs to, such as "regions"; for WU_LABELS: the
-                          table whose rows the labels number; NULL: none */
-    const char *title; /* the beginning of columns' titles; a picture's title; NULL: none */
-    const char *unit;  /* the unit of values, such as "pixel" or "um^3"; NULL: none */
+    const char *table; /* the table to which the array belongs, such as "regions"; for WU_LABELS,
+                          the table whose rows the labels number; or NULL */
+    const char *title; /* the beginning of columns' titles, or a picture's title; or NULL */
+    const char *unit;  /* the unit of values, such as "pixel" or "um^3"; or NULL */
     unsigned n_axes;
     wu_axis axes[WU_MAX_AXES];
     /* The array's shape and type in the file: */
-    bool separate_axes; /* each declared axis is an axis of the array; false: all declared axes
-                  together are the array's second axis, the last one changing fastest */
+    bool separate_axes; /* whether each declared axis is an axis of the array. If not, all declared
+                  axes together are the array's second axis, the last one changing fastest */
     uint32_t width;     /* for WU_STR: characters of an element */
-    uint64_t rows;      /* number of rows of an array of the whole result; 0: another array */
+    uint64_t rows;      /* number of rows if the array belongs to the whole result, else 0 */
 } wu_declaration;
 
 /* The name of an array of the whole result that has no declaration. */
@@ -82,7 +83,7 @@ bool wu_is_per_item(const wu_declaration *d);
 /* Writes the array's name, with {item} replaced by the item's name if wu_is_per_item, cut after
  * size - 1 bytes. */
 void wu_declaration_name(const wu_declaration *d, const char *item, char *out, size_t size);
-/* The elements in a row of the array, each of which is a column of the table. */
+/* The number of elements in a row of the array; each element is a column of the table. */
 uint64_t wu_declaration_elements(const wu_declaration *d);
 
 enum { WU_TITLE_MAX = 512 }; /* bytes for a title, with the final NUL */

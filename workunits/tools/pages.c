@@ -13,6 +13,7 @@
 
 /* --- conversion and survey ------------------------------------------------------------------- */
 
+/* Converts an RGB page in place to (R+G+B)/3. */
 static void make_grey(uint8_t *data, wu_picture_info *info)
 {
     wu_make_grey(data, (size_t)info->nx * info->ny, data);
@@ -59,14 +60,16 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
         uint8_t greys[BLOCK], least = UINT8_MAX, most = 0;
         for (size_t i = 0, n_block; i < n; i += n_block) {
             const uint8_t *const block = bytes + info->channels * i;
-            uint8_t lowest = least, highest = most; /* range with this block's bytes */
+            /* The range of the greys so far and of this block's bytes. */
+            uint8_t lowest = least, highest = most;
             n_block = n - i < BLOCK ? n - i : BLOCK;
             wu_widen_range(block, info->channels * n_block, &lowest, &highest);
             if (info->channels == 1) {
                 least = lowest;
                 most = highest;
             } else if (lowest < least || highest > most) {
-                /* Otherwise no grey value, the mean of three bytes, is outside the range. */
+                /* Greys are computed only here: otherwise no grey value, the mean of three bytes,
+                 * is outside the range. */
                 wu_make_grey(block, n_block, greys);
                 wu_widen_range(greys, n_block, &least, &most);
             }
@@ -83,7 +86,7 @@ static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_
 {
     enum {
         LANES = 48, /* samples summed side by side: 16 pixels */
-        MOST = 257  /* the sum of 257 bytes still fits into 16 bits */
+        MOST = 257  /* the most bytes whose sum fits into 16 bits: 257 * 255 = 65535 */
     };
     const size_t n = 3 * (size_t)info->nx * info->ny;
     size_t i = 0;
@@ -101,7 +104,7 @@ static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_
 
 bool wu_has_one_colour(const an_survey *survey, char *text, size_t size)
 {
-    /* A colour counts as the only one if its sum is at least MUCH times that of the other two,
+    /* A colour counts as the only one if its sum is at least MUCH times the sum of the other two,
      * which may differ from 0 because of JPEG or a scale bar. */
     enum { MUCH = 8 };
     static const char *const names[3] = { "red", "green", "blue" };
@@ -119,7 +122,7 @@ bool wu_has_one_colour(const an_survey *survey, char *text, size_t size)
 
 bool wu_has_few_greys(const an_survey *survey, char *text, size_t size)
 {
-    enum { FEW = 16 }; /* a smaller difference of largest and least grey value is noted */
+    enum { FEW = 16 }; /* there is a note if the grey values span less than this */
     if (survey->lo >= survey->hi || survey->hi - survey->lo >= FEW)
         return false;
     snprintf(text, size, "its greys are %u to %u only: --scale %u,%u maps them from black to white",

@@ -7,19 +7,19 @@
 
 #include "workunits/tools/sources.h"
 
-/* The pages are in one file, or each in a file of its own. A new reader is all zeros, except the
- * fields up to wants_encoded, which the caller sets. */
+/* A reader of pages, which are in one file or each in a file of its own. The caller sets the fields
+ * up to wants_encoded; the others must be 0. */
 typedef struct wu_page_reader {
     wu_source *item;
     wu_kind kind;
-    bool quiet;         /* the reader prints no notes */
-    bool defer_notes;   /* notes are printed when the reader is closed, as it is used in a thread */
-    bool survey;        /* the pixels are added to item->survey */
-    bool defer_grey;    /* RGB pages are not surveyed: the caller converts them to grey and surveys
-                           them */
-    bool wants_encoded; /* the page's file is kept in `encoded`, if a work unit can hold it
-                           unchanged */
-    char *note;         /* the note to be printed when the reader is closed; owned */
+    bool quiet;       /* print no notes */
+    bool defer_notes; /* print notes when the reader is closed, as it is used in a thread */
+    bool survey;      /* add the pixels to item->survey */
+    bool defer_grey;  /* do not survey RGB pages: the caller converts them to grey and surveys
+                         them */
+    bool
+        wants_encoded; /* keep the page's file in `encoded`, if a work unit can hold it unchanged */
+    char *note;        /* the note to be printed when the reader is closed; owned */
     unsigned char *encoded; /* the last page as a PNG file that a work unit can hold, if its file is
                                such a PNG; else NULL. Owned, unless the caller takes it and sets
                                this field to NULL */
@@ -44,8 +44,8 @@ tc_status wu_page_buffer_reserve(wu_page_buffer *buffer, size_t bytes, const cha
 /* Decodes the next page into the buffer and converts it to what a work unit holds: colours are
  * converted as item->colour says or, if that is NULL, to grey in stacks; masks become 0 and 255;
  * labels stay as they are in the file (labels.h reads them). Sets *info to the size and type of the
- * page (nz is 1). Adds the page to the item's survey if reader->survey. Notes about a file are
- * printed to stderr after its last page. */
+ * page (nz is 1). If reader->survey is set, adds the page to the item's survey. Notes about a file
+ * are printed to stderr after its last page. */
 tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_picture_info *info,
                        tc_err *err);
 /* Closes the open file and prints the notes that were not printed yet. */
@@ -61,12 +61,13 @@ bool wu_has_few_greys(const an_survey *survey, char *text, size_t size);
  */
 bool wu_has_one_colour(const an_survey *survey, char *text, size_t size);
 
-/* A function of this type is called when all pages of an item were read, and checks the item's
- * survey. TC_BAD_INPUT becomes the fault of the item. A NULL pointer: nothing is checked. */
+/* A function of this type checks an item's survey. It is called when all pages of the item have
+ * been read. If it returns TC_BAD_INPUT, its message becomes the fault of the item. If the pointer
+ * to the function is NULL, nothing is checked. */
 typedef tc_status wu_item_check(void *user, wu_source *item, tc_err *err);
 
 /* Decodes the files of all items that have no fault yet, to find faults that headers do not show.
- * These become the items' faults. check: called for each item, with `user`. */
+ * Sets item->fault for these. check: called for each item, with `user`; may be NULL. */
 tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *user, tc_err *err);
 
 #endif

@@ -36,7 +36,8 @@ static void print_wrapped(const char *text)
     putchar('\n');
 }
 
-/* Prints the parameters of a table. outer: the key of the object that contains them, or "". */
+/* Prints the parameters in `keys`. outer: the path of the object that contains them, such as
+ * "init", or "" for the parameters of the analysis. */
 static void print_keys(const an_param *keys, const char *outer)
 {
     for (const an_param *p = keys; p->key != NULL; p++) {
@@ -63,8 +64,8 @@ static void print_keys(const an_param *keys, const char *outer)
 
 /* --- for programs ---------------------------------------------------------------------------- */
 
-/* Sets the key of the object to the value if `has` is true. In any case the reference to the value
- * passes to this function. Returns false if there is no memory. */
+/* Sets `key` in the object to the value if `has` is true. Takes over the reference to the value in
+ * any case. Returns false if there is no memory. */
 static bool set_value(json_t *object, const char *key, bool has, json_t *value)
 {
     if (has)
@@ -75,7 +76,8 @@ static bool set_value(json_t *object, const char *key, bool has, json_t *value)
 
 static json_t *describe_keys(const an_param *keys);
 
-/* Returns a list of the choices whose bit in `bits` is set. Returns NULL if there is no memory. */
+/* Returns a list of the choices i for which bit i of `bits` is set. Returns NULL if there is no
+ * memory. */
 static json_t *describe_choices(const char *const *choices, unsigned bits)
 {
     json_t *list = json_array();
@@ -97,6 +99,8 @@ static json_t *describe_parameter(const an_param *p, const an_param *keys)
                                          "words",   "object",  "objects", "preset" };
     const bool bounded = p->type == AN_INT || p->type == AN_NUMBER || p->type == AN_INTS;
     const bool has_default = p->default_value != NULL && p->default_value[0] != '\0';
+    const unsigned all = ~0u; /* all choices */
+    /* when: the choices of the first key with which this parameter may be given */
     json_t *const o = json_object(), *const when = json_object();
     const bool good =
         set_value(o, "key", true, json_string(p->key)) &&
@@ -105,8 +109,8 @@ static json_t *describe_parameter(const an_param *p, const an_param *keys)
         set_value(o, "minimum", bounded, json_real(p->min)) &&
         set_value(o, "maximum", bounded, json_real(p->max)) &&
         set_value(o, "above_minimum", p->above_min, json_true()) &&
-        set_value(o, "choices", p->choices != NULL, describe_choices(p->choices, ~0u)) &&
-        set_value(o, "words", p->words != NULL, describe_choices(p->words, ~0u)) &&
+        set_value(o, "choices", p->choices != NULL, describe_choices(p->choices, all)) &&
+        set_value(o, "words", p->words != NULL, describe_choices(p->words, all)) &&
         set_value(o, "default", has_default,
                   has_default ? an_parse_default(p->default_value) : NULL) &&
         set_value(o, "required", p->default_value == NULL && p->type != AN_PRESET, json_true()) &&
@@ -160,9 +164,10 @@ tc_status wu_find_analysis(const char *name, const an_analysis **out, tc_err *er
     for (size_t i = 0; an_analyses[i] != NULL; i++)
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? ", " : "",
                  an_analyses[i]->name);
-    return *out != NULL ? TC_OK
-                        : tc_fail(err, TC_USAGE, "there is no analysis \"%.64s\", there are: %s",
-                                  name, list);
+    return *out != NULL
+               ? TC_OK
+               : tc_fail(err, TC_USAGE, "there is no analysis \"%.64s\"; the analyses are: %s",
+                         name, list);
 }
 
 tc_status wu_parameters(int argc, char **argv, tc_err *err)

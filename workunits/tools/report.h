@@ -67,9 +67,10 @@ typedef struct wu_report {
  * each map. Writes nothing if neither the work unit nor a picture in the result shows the item. */
 tc_status wu_report_put_figures(wu_report *r, size_t item, tc_err *err);
 
-/* Opens a result, and its work unit `images` unless that is NULL. Call wu_report_close on success
- * and failure. items: the most items whose pictures are shown. thumbnails: the pictures that pack
- * kept of the same work unit, or NULL; they are freed when the figures are written. */
+/* Opens a result and, if `images` is not NULL, its work unit `images`. Call wu_report_close on
+ * success and failure. items: the most items whose pictures are shown. thumbnails: the reduced
+ * pictures of the same work unit that pack kept, or NULL; they are freed when the figures are
+ * written. */
 tc_status wu_report_open(wu_report *r, const char *result, const char *images,
                          wu_thumbnail *thumbnails, uint64_t items, tc_err *err);
 void wu_report_close(wu_report *r);
@@ -81,13 +82,13 @@ tc_status wu_report_write_page(wu_report *r, const char *output, const char *col
 /* Opens a result, writes its page, and closes it. images: the file of its work unit, or NULL. */
 tc_status wu_report_write(const char *result, const char *images, const char *output,
                           uint64_t items, tc_err *err);
-/* The picture of an item that pack kept, or NULL. */
+/* Returns the reduced picture of an item that pack kept, or NULL. */
 wu_thumbnail *wu_report_thumbnail(const wu_report *r, size_t item);
 
 /* Sets r->outlined. counts: [n_items] the number of regions of each image. */
 tc_status wu_report_find_outlines(wu_report *r, const size_t *counts, tc_err *err);
-/* Returns the sizes with which an image's figure samples labels and masks of the result; grid is
- * NULL. sx is 0 if the item is a stack, or no picture shows it. */
+/* Returns the grid (sizes and step; `grid` is NULL) in which the figure of an image samples the
+ * result's labels and masks. sx is 0 if the item is a stack or no picture shows it. */
 wu_sample_grid wu_report_sample_grid(const wu_report *r, size_t item);
 /* Whether row y of the picture has pixels for the grid. */
 bool wu_row_is_sampled(const wu_sample_grid *to, uint32_t y);
@@ -98,37 +99,36 @@ void wu_sample_row(const wu_sample_grid *to, uint32_t y, const void *row, bool l
 /* Reasons, found in an image's pixels, to doubt what was counted in it. */
 typedef struct wu_count_doubt {
     bool noise;        /* most counted objects stand out no more than noise does */
-    const char *frame; /* "dark" or "bright": a frame of this grey value surrounds the field; or
-                          NULL */
-    bool
-        smooth; /* the image has no edges: its grey values change gradually, as uneven light does */
-    bool drawn; /* some counted objects have edges one pixel wide, as letters have */
-    bool wide;  /* the radius that was searched for is that of cells a quarter of the image wide */
-    bool labels;   /* the image looks like a label picture */
-    bool cubes;    /* the image's voxels, whose size is unknown, were assumed to be cubes */
-    size_t missed; /* number of objects as large as the counted regions that stand out less and were
-                      not counted; 0: few or none */
-    double excess; /* the median ratio of a region's area to its area at half of its contrast; 0:
-                      unknown */
-    bool surveyed; /* `survey` is set */
+    const char *frame; /* "dark" or "bright" if a frame of this grey value surrounds the field of
+                          view, else NULL */
+    bool smooth; /* the image has no edges: its grey values change gradually, as in uneven light */
+    bool drawn;  /* some counted objects have edges one pixel wide, as letters have */
+    bool wide;   /* the radius searched for is that of cells as wide as a quarter of the image */
+    bool labels; /* the image looks like a label picture */
+    bool cubes;  /* the image's voxels, whose size is unknown, were assumed to be cubes */
+    size_t missed; /* number of objects that are as large as the counted regions, but stand out less
+                      and were not counted; 0 if they are few */
+    double excess; /* the median ratio of a region's area to its area at half of its contrast; 0 if
+                      it is unknown */
+    bool surveyed; /* whether `survey` is set */
     an_survey survey; /* the range of grey values of the whole image */
 } wu_count_doubt;
-/* Fills doubts[file->n_items] for the images of the work unit, if there is one. All but `cubes` are
- * found only for results with regions (cellcount) or points (voting); `smooth` also for results
- * with masks (levelset). */
+/* Fills doubts[file->n_items] for the images of the work unit, if there is one. Most doubts are
+ * found only for results with regions (cellcount) or points (voting). `smooth` is also found for
+ * results with masks (levelset), and `cubes` for all results. */
 tc_status wu_report_find_doubts(const wu_report *r, wu_count_doubt *doubts, tc_err *err);
 /* The least, the greatest and the median grey value of an image. */
 typedef struct wu_range {
     uint32_t lo, hi, median;
 } wu_range;
-/* Sets *labels: whether the picture looks like a label picture, with few different values in
- * compact patches. */
+/* Sets *labels to whether the picture looks like a label picture, that is, has few different values
+ * in compact patches. */
 tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err);
-/* Returns "dark" or "bright" if a frame of the least or greatest grey value surrounds the field,
- * else NULL. */
+/* Returns "dark" or "bright" if a frame of the least or greatest grey value surrounds the field of
+ * view, else NULL. */
 const char *wu_find_frame(const wu_pixels *px, const wu_range *range);
 /* Whether the object around `at` (y, x) in slice z was drawn by a program, as letters and scale
- * bars are. bright: the object is brighter than its surroundings. */
+ * bars are. bright: whether the object is brighter than its surroundings. */
 bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius, bool bright,
                  const wu_range *range);
 
@@ -160,7 +160,7 @@ tc_status wu_report_put_table(wu_report *r, const wu_table *table, tc_err *err);
 /* Writes a table's values as hidden elements, from which page.js draws figures. */
 tc_status wu_report_put_values(wu_report *r, const wu_table *table, tc_err *err);
 
-/* --- shared by the parts ---------------------------------------------------------------------- */
+/* --- functions that several parts of the page use --------------------------------------------- */
 
 /* Lists the columns with numbers that are not the same in all rows, the most important first. Sets
  * *out to the indices of the *n columns, to be freed by free(), also after a failure. */
@@ -170,8 +170,8 @@ tc_status wu_report_list_columns(const wu_report *r, const wu_table *table, size
 long wu_report_find_column(const wu_table *table, const char *title);
 /* Whether the first item of the result is a stack. */
 bool wu_report_has_stacks(const wu_report *r);
-/* Whether the parameter "fill" (of volume) is set: walls belong to the cells on their sides, and no
- * threshold separates wall from cell. */
+/* Whether the parameter "fill" of the analysis volume is set. With it, walls belong to the cells on
+ * both sides, and no threshold separates wall from cell. */
 bool wu_report_has_fill(const wu_report *r);
 /* The word for the rows of a table: "cells" for regions and points, else the table's name. */
 const char *wu_report_object_word(const wu_table *table);
@@ -193,21 +193,21 @@ void wu_report_put_cell(const wu_report *r, const wu_table *table, size_t column
 /* One of several results of the same pictures, with other parameters. */
 typedef struct wu_variant {
     char *name;          /* such as "radius=6" */
-    char *unit, *result; /* paths of its work unit and result */
-    char *output_folder; /* the folder that its tables are written into */
+    char *unit, *result; /* paths of the variant's work unit and result */
+    char *output_folder; /* the folder into which the variant's tables are written */
 } wu_variant;
 
-/* Writes a row for each variant with the counts and sizes of all images together, the worst mark,
- * and how many images have it. Writes nothing if the results have no table of objects. Needs
- * wu_report_find_marks for each report. */
+/* Writes a row for each variant: the counts and sizes of all images together, the worst mark, and
+ * how many images have this mark. Writes nothing if the results have no table of objects.
+ * wu_report_find_marks must have been called for each report. */
 void wu_report_put_variant_sums(wu_report *reports, const wu_variant *variants, size_t n);
 /* Writes table t of all variants as one table. */
 tc_status wu_report_put_variants(wu_report *reports, const wu_variant *variants, size_t n_variants,
                                  size_t t, tc_err *err);
 
-/* Writes the page of a sweep: the tables of items, and each picture once for each variant, side by
- * side, with what the variant found. Also writes each variant's tables with marks into the
- * variant's folder. */
+/* Writes the page of a sweep (several variants of the parameters): the tables of items, and each
+ * picture once for each variant, side by side, with the objects that the variant found. Also writes
+ * each variant's tables with marks into the variant's folder. */
 tc_status wu_report_sweep(const wu_variant *variants, size_t n, const char *output,
                           const char *colour, tc_err *err);
 

@@ -5,7 +5,9 @@
 
 #include "workunits/tools/report.h"
 
-enum { MOST_ROWS = 1000 }; /* a frame is searched in about this many rows at most, evenly chosen */
+enum {
+    MOST_ROWS = 1000
+}; /* approximate limit of the rows, evenly spaced, in which a frame is sought */
 
 /* A grey value counts as equal to the least or greatest value of the image if the two differ by at
  * most this share of the range. */
@@ -16,14 +18,14 @@ static bool is_near(uint32_t value, uint32_t extreme, const wu_range *range)
     return fabs((double)value - extreme) <= near_part * (range->hi - range->lo);
 }
 
-/* Whether a frame of the value `extreme` surrounds the image's field: the corners and both ends of
+/* Whether a frame of the value `extreme` surrounds the field of view: the corners and both ends of
  * rows have this value, and hardly any pixels between the ends have it. */
 static bool has_frame_of(const wu_pixels *px, uint32_t extreme, const wu_range *range)
 {
     const size_t nx = px->nx, ny = px->ny, corners[] = { 0, nx - 1, (ny - 1) * nx, ny * nx - 1 };
-    /* Numbers of pixels: of the frame; between the two ends of rows; of these, those with the value
-     * of the frame. */
-    uint64_t frame = 0, inside = 0, holes = 0;
+    uint64_t frame = 0;  /* number of pixels at the ends of rows that have the value */
+    uint64_t inside = 0; /* number of pixels between these ends */
+    uint64_t holes = 0;  /* number of pixels inside that have the value, too */
     for (int k = 0; k < 4; k++)
         if (!is_near(wu_grey_value(px, corners[k]), extreme, range))
             return false;
@@ -37,7 +39,7 @@ static bool has_frame_of(const wu_pixels *px, uint32_t extreme, const wu_range *
         inside += to - from;
         for (size_t x = from; x < to; x++)
             holes += is_near(wu_grey_value(px, y * nx + x), extreme, range);
-        if (holes > (frame + inside) / 20 + nx)
+        if (holes > (frame + inside) / 20 + nx) /* too many to satisfy the condition below */
             return false;
     }
     const double all = (double)(frame + inside);
@@ -54,10 +56,10 @@ const char *wu_find_frame(const wu_pixels *px, const wu_range *range)
                                                 : NULL;
 }
 
-/* The extreme value is the greatest grey value if bright, else the least. This function looks at
- * the pairs of neighbouring pixels around `at` of which exactly one has the extreme value. If in
- * nearly all pairs the two differ by more than half of the distance of the extreme value from the
- * median, the edges are one pixel wide: no lens makes such edges, so they were drawn. */
+/* Looks at the pairs of neighbouring pixels around `at` in which exactly one pixel has the extreme
+ * value (the greatest grey value if `bright`, else the least). The edges are one pixel wide if in
+ * nearly all pairs the two values differ by more than half of the distance of the extreme value
+ * from the median. No lens makes such edges, so they were drawn. */
 bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius, bool bright,
                  const wu_range *range)
 {
@@ -84,8 +86,7 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
     return all >= 8 && hard > 0.8 * all;
 }
 
-/* Whether one of the pixels [x0, x1) of a row has this value. row: index of the row among those of
- * all slices, z * ny + y. */
+/* Whether one of the pixels [x0, x1) of a row has this value. row: z * ny + y. */
 static bool has_value(const wu_pixels *px, size_t row, size_t x0, size_t x1, uint32_t value)
 {
     for (size_t x = x0; x < x1; x++)
@@ -94,10 +95,11 @@ static bool has_value(const wu_pixels *px, size_t row, size_t x0, size_t x1, uin
     return false;
 }
 
-/* A label picture has 0 between patches of other values; nearly every value occurs in one patch
+/* A label picture has 0 between patches of other values. Nearly every value occurs in one patch
  * only, and if there are only a few values, there are no large gaps between them. A patch is
- * counted where a run of its pixels has no pixel of the same value above it, so that a convex patch
- * is counted once. In a picture with too many patches the search ends after a few rows. */
+ * counted at each run of pixels that has no pixel of the same value above it (in the row or slice
+ * before), so that a convex patch is counted once. In a picture with too many patches, the search
+ * ends after a few rows. */
 tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *labels, tc_err *err)
 {
     enum {

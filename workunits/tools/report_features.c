@@ -37,6 +37,7 @@ static const char *const meanings[][2] = {
       "how far single pairs lie from the others; small where greys are alike" },
 };
 
+/* Returns the meaning of a feature, or "" if it is not in the list. */
 static const char *meaning_of(const char *feature)
 {
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
@@ -61,11 +62,12 @@ static const wu_declaration *features_of(const wu_table *table)
                : NULL;
 }
 
-/* Writes a cell for each axis but the last two (such as grey levels and distance). The cell has the
- * word or number of the element's entry on this axis. element: index in a row of the array. */
+/* Writes a cell for each axis but the last two, such as grey levels and distance. The cell contains
+ * the word or number that names the element's position on this axis. element: index in a row of the
+ * array. */
 static void put_entries(wu_page *page, const wu_declaration *d, uint64_t element)
 {
-    uint64_t at[WU_MAX_AXES];
+    uint64_t at[WU_MAX_AXES]; /* the position on each axis */
     for (unsigned i = d->n_axes; i-- > 0; element /= d->axes[i].n)
         at[i] = element % d->axes[i].n;
     for (unsigned i = 0; i + 2 < d->n_axes; i++) {
@@ -115,6 +117,7 @@ static tc_status put_features(const wu_report *r, const wu_table *table, const w
         status = wu_npz_stream_read(stream, values, images * elements * sizeof *values, err);
     wu_npz_stream_close(&stream);
     put_head(r, d, images);
+    /* Every statistics-th element is a mean, the first statistic of a feature. */
     for (size_t e = 0; status == TC_OK && e < elements; e += statistics) {
         const char *const name = feature->words[e / statistics % feature->n];
         wu_page_printf(r->page, "<tr><td>");

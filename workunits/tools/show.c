@@ -35,7 +35,7 @@ const char wu_show_help[] =
 enum {
     SOME_ITEMS = 20,  /* the most lines of a list that are printed without --all */
     SOME_ROWS = 12,   /* the most lines of a table that are printed without --all */
-    SOME_COLUMNS = 4, /* the most rows that print_columns prints, each as a column */
+    SOME_COLUMNS = 4, /* the most rows that print_columns prints; it prints each as a column */
     NAME_WIDTH = 24,  /* the least width, in characters, of a column of names */
     NUMBER_WIDTH = 12 /* the least width, in characters, of a column of numbers */
 };
@@ -81,7 +81,7 @@ static tc_status print_options(json_t *parameters, tc_err *err)
     return TC_OK;
 }
 
-/* Prints the text about the work unit's purpose. about: NULL if there is no such text. */
+/* Prints the text that says what the work is for, unless `about` is NULL. */
 static void print_about(const char *about)
 {
     if (about == NULL)
@@ -93,7 +93,7 @@ static void print_about(const char *about)
 
 /* --- work units ------------------------------------------------------------------------------ */
 
-/* Prints a line about an item. width: of the column of names, in characters. */
+/* Prints a line about an item. width: the width of the column of names, in characters. */
 static void print_item(const wu_item *item, int width)
 {
     char size[64], type[32];
@@ -118,8 +118,8 @@ static void print_item(const wu_item *item, int width)
     putchar('\n');
 }
 
-/* Prints the notes about the items' sizes and parameters that `texcell-wu pack` also printed. A
- * note that is equal to the one before it is left out. */
+/* Prints the notes about the items' sizes and parameters, which `texcell-wu pack` has printed, too.
+ * A note that is equal to the last note printed is left out. */
 static void print_notes(const wu_job *job)
 {
     const an_analysis *const analysis = an_find_analysis(job->analysis);
@@ -140,7 +140,7 @@ static void print_notes(const wu_job *job)
     an_params_free(analysis, &params);
 }
 
-/* Prints the time on one core and, if it is long, what would make it shorter. */
+/* Prints the time on one core and, if it is a minute or more, advice how to make it shorter. */
 static void print_time(const wu_job *job, double seconds)
 {
     const an_analysis *const analysis = an_find_analysis(job->analysis);
@@ -191,7 +191,7 @@ static tc_status show_needs(const char *path, tc_err *err)
     return status;
 }
 
-/* Prints everything about a work unit. all: all items are printed, not only the first. */
+/* Prints everything about a work unit. all: whether to print all items, not only the first ones. */
 static tc_status show_work_unit(const char *path, bool all, tc_err *err)
 {
     TC_AUTO(wu_job_destroy) wu_job *job = NULL;
@@ -223,6 +223,7 @@ static tc_status show_work_unit(const char *path, bool all, tc_err *err)
 
 /* --- results --------------------------------------------------------------------------------- */
 
+/* Prints an array's name, type and shape. width: the width of the column of names. */
 static void print_array(const wu_array_info *info, int width)
 {
     static const char *const types[] = { "bool", "uint8", "int32", "int64", "float32", "float64" };
@@ -279,6 +280,7 @@ static void title_text(const wu_table *table, size_t column, char out[WU_TITLE_M
         wu_column_title(table, column - 1, out);
 }
 
+/* Prints the text, and blanks up to this width. */
 static void print_padded(const char *text, size_t width)
 {
     tc_print_printable(text, stdout);
@@ -383,7 +385,7 @@ static tc_status print_tables(const wu_result_file *file, bool all, tc_err *err)
     return TC_OK;
 }
 
-/* Prints which file each item was made from, if the result records the sources. */
+/* Prints for each item the file from which it was made, if the result records the files. */
 static void print_sources(const wu_result_file *file, bool all)
 {
     const size_t n = all || file->n_items <= SOME_ITEMS ? file->n_items : SOME_ITEMS;
@@ -418,7 +420,8 @@ static tc_status print_result_notes(const wu_result_file *file, size_t most, tc_
     return status;
 }
 
-/* Prints everything about a result. all: all lines are printed, not only the first of each list. */
+/* Prints everything about a result. all: whether to print all lines, not only the first ones of
+ * each list. */
 static tc_status show_result(const char *path, bool all, tc_err *err)
 {
     TC_AUTO(wu_result_file_close) wu_result_file file;

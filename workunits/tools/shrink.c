@@ -8,8 +8,8 @@
 enum {
     LEAST_SIDE = 160, /* the fewest pixels of the longer side of a picture on the page */
     MOST_SIDE = 1200, /* the most pixels of the longer side of a picture on the page */
-    COLUMNS = 16,     /* samples that a vector holds */
-    MOST_ROWS = 257   /* the sum of 257 samples of 8 bits still fits into 16 bits */
+    COLUMNS = 16,     /* number of samples in a vector */
+    MOST_ROWS = 257 /* the most samples of 8 bits whose sum fits into 16 bits: 257 * 255 = 65535 */
 };
 
 /* Vectors of COLUMNS samples of 8 bits, and of their sums. */
@@ -17,7 +17,7 @@ typedef uint8_t column_bytes __attribute__((vector_size(COLUMNS), aligned(1)));
 typedef uint16_t column_words __attribute__((vector_size(2 * COLUMNS)));
 typedef uint32_t column_sums __attribute__((vector_size(4 * COLUMNS), aligned(4), may_alias));
 
-/* Returns the smallest step with which n such pictures fit into WU_REPORT_BYTES, but keeps the
+/* Returns the smallest step with which n pictures of this size fit into WU_REPORT_BYTES. Keeps the
  * longer side of the reduced picture between LEAST_SIDE and MOST_SIDE. */
 uint32_t wu_shrink_step(const wu_picture_info *info, size_t n)
 {
@@ -27,8 +27,8 @@ uint32_t wu_shrink_step(const wu_picture_info *info, size_t n)
     return (uint32_t)ceil((info->nx > info->ny ? info->nx : info->ny) / side);
 }
 
-/* Sets sums[i] to the sum of column i of n_rows rows of n samples, of 16 bits if `deep`, else of 8.
- */
+/* Sets sums[i] to the sum of column i of n_rows rows of n samples. deep: whether samples have 16
+ * bits, not 8. */
 static void add_rows(const uint8_t *rows, size_t n, uint32_t n_rows, bool deep, uint32_t *sums)
 {
     const uint16_t *const words = (const void *)rows;
@@ -66,9 +66,9 @@ static inline void add_pixels(const uint32_t *pixels, uint32_t n, unsigned chann
     sum[2] = blue;
 }
 
-/* Computes a row of means, from out[at] on. Each is the mean of `step` pixels along x, the last one
- * of the remaining pixels. sums: the sums of each column over `rows` rows. deep: the samples of
- * `out` have 16 bits, not 8. */
+/* Computes a row of means, and writes it from out[at] on. Each mean is that of a square: `step`
+ * pixels along x (the last one: the remaining pixels) and `rows` pixels along y. sums: the sum of
+ * each column over these rows. deep: whether the samples of `out` have 16 bits, not 8. */
 static void compute_means(const uint32_t *sums, uint32_t nx, unsigned channels, uint32_t step,
                           uint32_t rows, bool deep, void *out, size_t at)
 {
@@ -98,8 +98,8 @@ tc_status wu_shrink_picture(const wu_picture_info *info, uint32_t step, const vo
     const size_t row_samples = (size_t)info->nx * info->channels, size = info->bits / 8,
                  row = (size_t)((info->nx + step - 1) / step) * info->channels;
     const uint32_t sy = (info->ny + step - 1) / step;
-    uint32_t *const sums =
-        malloc(row_samples * sizeof *sums); /* no overflow: at most 65,535 rows */
+    /* The sums do not overflow, since at most 65,535 rows of samples up to 65,535 are added. */
+    uint32_t *const sums = malloc(row_samples * sizeof *sums);
     *out = malloc(row * sy * size);
     for (uint32_t y = 0; sums != NULL && *out != NULL && y < sy; y++) {
         const uint32_t from = y * step, left = info->ny - from, rows = left < step ? left : step;

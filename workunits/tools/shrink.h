@@ -1,6 +1,6 @@
 /*
- * Scales pictures down for the report's HTML page, and the small copies of them that pack keeps for
- * that page.
+ * Scales pictures down for the report's HTML page. Also declares the reduced pictures that pack
+ * keeps for this page.
  */
 #ifndef WU_SHRINK_H
 #define WU_SHRINK_H
@@ -10,12 +10,12 @@
 
 enum {
     WU_REPORT_ITEMS = 200, /* the most items whose pictures a page shows, unless --items is given */
-    WU_REPORT_BYTES = 12 << 20 /* about the bytes of all pictures of a page before compression; the
-                                  outlines drawn over them may take half as much */
+    WU_REPORT_BYTES = 12 << 20 /* approximate limit of the bytes of all pictures of a page before
+                                  compression; the outlines drawn over them may take half as much */
 };
 
-/* The side, in pixels, of the squares that become one pixel each on a page with `n` such pictures.
- */
+/* Returns the side, in pixels, of the squares of the picture that become one pixel each on a page
+ * with n pictures of this size. */
 uint32_t wu_shrink_step(const wu_picture_info *info, size_t n);
 
 /* Computes the mean of each square of step x step pixels of a picture. Sets *out to the means, to
@@ -27,10 +27,10 @@ tc_status wu_shrink_picture(const wu_picture_info *info, uint32_t step, const vo
 /* The reduced picture of an image that pack keeps for the page: in colour, even if the work unit
  * has only grey. */
 typedef struct wu_thumbnail {
-    unsigned channels; /* channels of `small`: 1 or 3. 0: nothing is kept, as for stacks */
+    unsigned channels; /* channels of `small`: 1 or 3; 0 if no picture is kept, as for stacks */
     an_survey survey;  /* the survey of all pixels of the image */
-    void *small; /* the picture from wu_shrink_picture, by the step for the number of items on the
-                    page; owned */
+    void *small; /* the picture that wu_shrink_picture returned; its step is wu_shrink_step for the
+                    number of items on the page; owned */
 } wu_thumbnail;
 
 /* Frees the array and its pictures; thumbnails may be NULL. */

@@ -1,5 +1,5 @@
-/* Chooses pictures from which an analysis suggests parameters; prints and saves the suggestion, and
- * writes it into a report's page. */
+/* Chooses the pictures from which an analysis suggests parameters. Prints and saves the suggestion,
+ * and writes it into a report's page. */
 #include "workunits/tools/suggest.h"
 
 #include <assert.h>
@@ -14,7 +14,7 @@
 
 /* --- pictures to look at --------------------------------------------------------------------- */
 
-enum { MOST_SIDE = AN_MIDDLE_SIDE }; /* the most pixels of a side of a picture that is looked at */
+enum { MOST_SIDE = AN_MIDDLE_SIDE }; /* the most pixels of a side of a picture for the analysis */
 
 /* The grey value of pixel (x, y) of a page. */
 static uint32_t grey_of(const void *page, const wu_picture_info *info, size_t x, size_t y)
@@ -72,14 +72,16 @@ static tc_status copy_middle(const void *page, const wu_picture_info *info, wu_i
 }
 
 /* Copies the whole page as grey, reduced to sides of at most MOST_SIDE pixels: each pixel is the
- * mean of k x k pixels. Rows and columns at the end that do not fill a k x k square are left out.
+ * mean of k x k pixels. The last rows and columns are left out if they do not fill a square. k is
+ * at most the shorter side, so that a very narrow page keeps sides of more than MOST_SIDE pixels.
  */
 static tc_status copy_whole(const void *page, const wu_picture_info *info, wu_item *item,
                             wu_pixels *out, tc_err *err)
 {
-    const uint32_t side = info->nx > info->ny ? info->nx : info->ny,
-                   least = info->nx < info->ny ? info->nx : info->ny,
-                   most = (side + MOST_SIDE - 1) / MOST_SIDE, k = most < least ? most : least;
+    const uint32_t longer = info->nx > info->ny ? info->nx : info->ny,
+                   shorter = info->nx < info->ny ? info->nx : info->ny,
+                   wanted = (longer + MOST_SIDE - 1) / MOST_SIDE,
+                   k = wanted < shorter ? wanted : shorter;
     const uint32_t nx = info->nx / k, ny = info->ny / k;
     const tc_status status = make_picture(nx, ny, info, item, out, err);
     for (size_t i = 0; status == TC_OK && i < (size_t)nx * ny; i++) {
@@ -128,9 +130,10 @@ static int compare_files(const void *a, const void *b)
     return names != 0 ? names : (x > y) - (x < y);
 }
 
-/* Chooses the items whose pictures the analysis gets: at even intervals in the natural order of
- * file names, whatever their folders, so that sorting pictures into folders does not change the
- * parameters. */
+/* Chooses the items whose pictures are passed to the analysis, at even intervals in the natural
+ * order of file names. The folders are ignored, so that sorting pictures into folders does not
+ * change the suggested parameters. out: the middles of the pictures; whole: the reduced pictures.
+ */
 static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictures *whole,
                                  tc_err *err)
 {
@@ -165,9 +168,9 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictu
 /* Whether the text needs no quotes in a shell's command line. */
 static bool is_plain(const char *text)
 {
-    static const char good[] =
+    static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,:+-=";
-    return text[strspn(text, good)] == '\0';
+    return text[strspn(text, plain)] == '\0';
 }
 
 char *wu_param_text(const char *key, const json_t *value)
@@ -175,6 +178,7 @@ char *wu_param_text(const char *key, const json_t *value)
     const size_t flags = JSON_ENCODE_ANY | JSON_REAL_PRECISION(15) | JSON_COMPACT;
     char *const json =
         json_is_string(value) ? strdup(json_string_value(value)) : json_dumps(value, flags);
+    /* 4: a quote in the value is written as four characters, '\'' */
     const size_t room = json != NULL ? sizeof "--param ''=" + strlen(key) + 4 * strlen(json) : 0;
     char *const text = json != NULL ? malloc(room) : NULL;
     if (text != NULL) {
@@ -225,7 +229,8 @@ tc_status wu_suggest_load(const char *path, an_suggestion *out, tc_err *err)
     const char *const doubt = json_string_value(json_object_get(json, "doubt"));
     *out = (an_suggestion){ .parameters = json }; /* the whole JSON, which owns out->each_doubt */
     if (doubt == NULL)
-        return tc_fail(err, TC_BAD_INPUT, "%s: is not what pack --suggested writes", path);
+        return tc_fail(err, TC_BAD_INPUT, "%s: is not a file that pack --suggested has written",
+                       path);
     snprintf(out->doubt, sizeof out->doubt, "%s", doubt);
     out->each_doubt = json_string_value(json_object_get(json, "each"));
     return TC_OK;
@@ -256,11 +261,12 @@ tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *p
 /* Size of a curve's SVG picture, in SVG's units. */
 enum { WIDTH = 320, HEIGHT = 120 };
 
-/* Writes a curve as a figure, with a line at its mark. */
+/* Writes a curve as a figure, a line or bars, with a vertical line at c->mark, the suggested value.
+ */
 static void put_curve(wu_page *page, const an_curve *c)
 {
     double most = 0;
-    const double first = c->x[0], last = c->x[c->n - 1], wide = last > first ? last - first : 1;
+    const double first = c->x[0], last = c->x[c->n - 1], range = last > first ? last - first : 1;
     for (size_t i = 0; i < c->n; i++)
         most = c->y[i] > most ? c->y[i] : most;
     wu_page_printf(page, "<figure class=curve><figcaption>");
@@ -272,7 +278,7 @@ static void put_curve(wu_page *page, const an_curve *c)
     if (!c->bars)
         wu_page_printf(page, "<path class=line d=\"M");
     for (size_t i = 0; i < c->n; i++) {
-        const double x = (c->x[i] - first) / wide * WIDTH,
+        const double x = (c->x[i] - first) / range * WIDTH,
                      y = most > 0 ? c->y[i] / most * (HEIGHT - 4) : 0,
                      bar = (double)WIDTH / (double)c->n;
         if (c->bars)
@@ -286,7 +292,7 @@ static void put_curve(wu_page *page, const an_curve *c)
     wu_page_printf(page,
                    "<path class=mark d=\"M%.1f 0v%d\"/></svg><div "
                    "class=ends><span>%.4g</span><span>%s</span><span>%.4g</span></div></figure>\n",
-                   (c->mark - first) / wide * WIDTH, HEIGHT, first, c->x_name, last);
+                   (c->mark - first) / range * WIDTH, HEIGHT, first, c->x_name, last);
 }
 
 tc_status wu_suggest_put(const an_suggestion *s, wu_page *page, tc_err *err)

@@ -1,5 +1,5 @@
-/* Opens TIFF files and passes libtiff's messages to the file's listener: by the open options of
- * libtiff 4.5, or with older versions by libtiff's global handlers. */
+/* Opens TIFF files, and passes libtiff's messages about a file to the file's listener. libtiff 4.5
+ * has options for this; for older versions, global handlers find the listener. */
 #include "config.h"
 #include "workunits/tools/tiff_open.h"
 
@@ -9,41 +9,47 @@
 
 /* --- a file that is read --------------------------------------------------------------------- */
 
-/* Whether an entry of a directory (a tag of a page) must be hidden from libtiff: the tag has no
- * values; or its value is 0, which stands for the default; or it says that there is a palette,
- * which libtiff accepts only in one length. size: bytes of the entry: 20 in a BigTIFF, else 12. */
+/* Whether an entry of a directory (a tag of a page) must be hidden from libtiff. Hidden are tags
+ * without values; some tags with the value 0, which stands for the default; and the tag that says
+ * that there is a palette, which libtiff accepts only in one length. size: bytes of the entry, 20
+ * in a BigTIFF, else 12. */
 static bool is_hidden(const uint8_t *entry, size_t size, bool big_endian)
 {
-    static const uint8_t none[8];
+    static const uint8_t zeros[8];
+    /* An entry: tag (2 bytes), type (2), number of values (8 or 4), value or its offset (8 or 4).
+     */
     const uint8_t *const count = entry + 4, *const value = count + (size == 20 ? 8 : 4);
-    const size_t wide = (size_t)(value - count);
+    const size_t field =
+        (size_t)(value - count); /* bytes of the number of values, and of the value */
+    /* Index big_endian has the low byte of a 16-bit number, !big_endian the high byte. */
     const unsigned tag = (unsigned)entry[big_endian] | (unsigned)entry[!big_endian] << 8,
                    first = (unsigned)value[big_endian] | (unsigned)value[!big_endian] << 8;
-    if (memcmp(count, none, wide) == 0)
+    if (memcmp(count, zeros, field) == 0)
         return true;
     switch (tag) {
     case TIFFTAG_ROWSPERSTRIP:
     case TIFFTAG_PLANARCONFIG:
-    case TIFFTAG_SAMPLESPERPIXEL: return memcmp(value, none, wide) == 0;
+    case TIFFTAG_SAMPLESPERPIXEL: return memcmp(value, zeros, field) == 0;
     case TIFFTAG_PHOTOMETRIC: return first == PHOTOMETRIC_PALETTE;
     default: return false;
     }
 }
 
-/* Hides the entries because of which libtiff would report a damaged file: overwrites each with a
- * copy of an entry that is not hidden, since libtiff ignores repeated tags. */
+/* Hides entries because of which libtiff would report a damaged file. Overwrites each of them with
+ * a copy of an entry that is not hidden, since libtiff ignores repeated tags. */
 static void hide_entries(uint8_t *entries, size_t n, size_t size, bool big_endian)
 {
-    const uint8_t *filled = entries, *const end = entries + n * size;
-    while (filled < end && is_hidden(filled, size, big_endian))
-        filled += size;
-    for (uint8_t *entry = entries; filled < end && entry < end; entry += size)
+    const uint8_t *visible = entries, *const end = entries + n * size;
+    while (visible < end && is_hidden(visible, size, big_endian))
+        visible += size;
+    for (uint8_t *entry = entries; visible < end && entry < end; entry += size)
         if (is_hidden(entry, size, big_endian))
-            memcpy(entry, filled, size);
+            memcpy(entry, visible, size);
 }
 
-/* The function by which libtiff reads: reads n bytes at the offset l->at. If these are the entries
- * of a directory, hides those that is_hidden finds. */
+/* The function by which libtiff reads the file: reads n bytes at the offset l->at. If they are the
+ * entries of the current directory, which follow its number of entries (8 or 2 bytes), hides some
+ * of them (hide_entries). */
 static tmsize_t read_file(thandle_t handle, void *data, tmsize_t n)
 {
     wu_tiff_listener *const l = handle;
@@ -146,8 +152,9 @@ void wu_tiff_close(wu_tiff_listener *listener)
  * opened is the first one, and has no TIFF yet. */
 static _Thread_local wu_tiff_listener *listeners;
 
-/* The listener of the file for which libtiff called a global handler. file: the handle that libtiff
- * also passes to the file's functions: the listener itself, or a file descriptor. */
+/* Returns the listener of the file for which libtiff called a global handler. file: the handle that
+ * libtiff also passes to the functions that read the file: the listener itself, or a file
+ * descriptor. */
 static const wu_tiff_listener *find_listener(thandle_t file)
 {
     const wu_tiff_listener *l = listeners;

@@ -17,7 +17,7 @@ typedef struct wu_tiff_listener {
     void (*warning)(void *user, const char *format, va_list args);
     void *user;
     TIFF *tiff;
-    FILE *file;                    /* the file being read; NULL: it is being written */
+    FILE *file;                    /* the file being read; NULL if the file is being written */
     uint64_t at;                   /* libtiff's position in the file */
     bool big;                      /* the file is a BigTIFF */
     struct wu_tiff_listener *next; /* list of the thread's open files, for libtiff before 4.5 */

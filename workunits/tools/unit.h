@@ -13,21 +13,21 @@
 typedef struct wu_unit {
     const char *shown;    /* the path in messages */
     const char *analysis; /* the name of the analysis */
-    const char *about;    /* for volunteers: what the work is for; NULL: no text */
+    const char *about;    /* a text for volunteers that says what the work is for, or NULL */
     json_t *parameters;   /* an object: the parameters that were given or suggested (not owned) */
     wu_source *items;     /* [n] (not owned) */
     size_t n;
     bool stored; /* pictures are PNM files, not compressed, and the archive is not fsynced */
     bool grey;   /* RGB is converted to (R+G+B)/3, as analyses use only this value */
-    wu_thumbnail *thumbnails; /* [n_thumbnails], or NULL (not owned): receives reduced pictures of
-                                 those of the first n_thumbnails items that are images */
+    wu_thumbnail *thumbnails; /* [n_thumbnails], or NULL (not owned): receives a reduced picture of
+                                 each of the first n_thumbnails items, except stacks */
     size_t n_thumbnails;
     wu_item_check *check; /* called with `user` when an item was written, or NULL */
     void *user;
 } wu_unit;
 
-/* An image of more pixels than this is cut into strips of about half as many pixels, a file each.
- */
+/* An image of more pixels than this is cut into strips of about half this number of pixels; each
+ * strip is a file. */
 #define WU_WHOLE_PIXELS ((uint64_t)1 << 20)
 /* Pages are collected until they have this size together, then compressed at the same time. */
 #define WU_BATCH_BYTES ((size_t)64 << 20)
@@ -37,7 +37,8 @@ typedef struct wu_unit {
  * same bytes. Colour slices of a stack become grey; masks become 0 and 255. Creates `path`, which
  * must not exist; after an error the caller removes it. When TC_OK is returned, the file is on the
  * disk (fsync) unless unit->stored. Pages, and strips of large pictures, are compressed in all
- * threads. Uses the memory of pages of WU_BATCH_BYTES, or of one page if that is larger. */
+ * threads. Uses about WU_BATCH_BYTES of memory for pages, or the memory of one page if it is
+ * larger. */
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err);
 
 #endif
