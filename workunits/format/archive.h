@@ -39,10 +39,10 @@ typedef struct wu_member {
     bool is_folder;      /* the name ends with '/' and there are no data */
     uint64_t size;       /* number of decompressed bytes */
     uint32_t crc;        /* CRC-32 of the decompressed bytes */
-    bool is_deflated;    /* false: the member is stored */
-    uint64_t compressed; /* bytes of its data in the file */
-    uint64_t data;       /* offset of its data in the file */
-    uint32_t header;     /* bytes of its local header; 0: the header has an extra field */
+    bool is_deflated;    /* false if the member is stored without compression */
+    uint64_t compressed; /* bytes of the member's data in the file */
+    uint64_t data;       /* offset of the member's data in the file */
+    uint32_t header;     /* bytes of the local header; 0 if the header has an extra field */
     uint32_t header_crc; /* CRC-32 of the local header; 0 if `header` is 0 */
 } wu_member;
 
@@ -64,13 +64,13 @@ typedef struct wu_archive {
     size_t n;
     wu_member *members;      /* in the order of the archive's list */
     wu_member_name *by_name; /* sorted by name */
-    const tc_poll *poll; /* tc_call_poll is called with it while the file is read; may be NULL */
+    const tc_poll *poll;     /* passed to tc_call_poll while the file is read; may be NULL */
 } wu_archive;
 
-/* Lists and checks the archive at path without decompressing its members. TC_BAD_INPUT: it is not
- * acceptable, or has more than max_members members; the message names the file and the member. Sets
- * *out to the archive, to be freed by wu_archive_destroy. poll: may be NULL; must outlive the
- * archive. */
+/* Lists and checks the archive at `path` without decompressing its members. TC_BAD_INPUT: the
+ * archive breaks a rule above, or has more than max_members members; the message names the file and
+ * the member. Sets *out to the archive, to be freed by wu_archive_destroy. poll: may be NULL; must
+ * outlive the archive. */
 tc_status wu_archive_read(const char *path, uint64_t max_members, const tc_poll *poll,
                           wu_archive **out, tc_err *err);
 void wu_archive_destroy(wu_archive **archive);
@@ -82,9 +82,9 @@ long wu_archive_find(const wu_archive *archive, const char *name);
  * fields or gaps), and a member's header and its entry in the list must be the same. Time stamps
  * and compression are not compared. */
 const char *wu_archive_form_fault(const wu_archive *archive);
-/* Computes the CRC-32 of the whole file. Does not read stored members, but uses their CRC-32 in the
- * list: so the result is right only if all members are also read to their ends, before or
- * afterwards, which checks these CRCs. TC_BAD_INPUT: the file has become shorter. */
+/* Computes the CRC-32 of the whole file. Does not read stored members, but uses the CRCs in the
+ * list of members. So the result is right only if all members are also read to their ends, before
+ * or afterwards, which checks these CRCs. TC_BAD_INPUT: the file has become shorter. */
 tc_status wu_archive_crc_of_read(const wu_archive *archive, uint32_t *crc, tc_err *err);
 /* Reads the whole file and computes its CRC-32 (unless crc is NULL) and SHA-256. */
 tc_status wu_archive_digest(const wu_archive *archive, uint32_t *crc, char sha256[TC_SHA256_TEXT],
@@ -93,17 +93,17 @@ tc_status wu_archive_digest(const wu_archive *archive, uint32_t *crc, char sha25
 /* Reads members one after another. */
 typedef struct wu_unzip wu_unzip;
 
-/* Makes a reader of members, *out, to be closed by wu_unzip_close; the archive and the poll must
- * outlive it. Several threads may read the same archive, each with a wu_unzip of its own. poll:
- * tc_call_poll is called with it before each read; may be NULL. TC_BAD_INPUT: the size of the file
+/* Makes a reader of members, *out, to be closed by wu_unzip_close. The archive and the poll must
+ * outlive the reader. Several threads may read the same archive, each with a wu_unzip of its own.
+ * poll: passed to tc_call_poll before each read; may be NULL. TC_BAD_INPUT: the size of the file
  * has changed since wu_archive_read. */
 tc_status wu_unzip_open(const wu_archive *archive, const tc_poll *poll, wu_unzip **out,
                         tc_err *err);
-/* Begins reading a member. The previous one need not have been read to its end. */
+/* Begins reading a member. The previous member need not have been read to its end. */
 void wu_unzip_begin(wu_unzip *z, size_t index);
-/* Reads up to n bytes of the member, and sets *n_read to their number. This is 0 only at the end of
- * the member, after its size, its CRC and the end of the compressed data were checked, or if n is
- * 0. */
+/* Reads up to n bytes of the member, and sets *n_read to their number. *n_read is 0 only if n is 0
+ * or at the end of the member. In the latter case, the member's size, its CRC and the end of the
+ * compressed data have been checked. */
 tc_status wu_unzip_read(wu_unzip *z, void *buf, size_t n, size_t *n_read, tc_err *err);
 /* Reads the rest of the member, to check its CRC. */
 tc_status wu_unzip_drain(wu_unzip *z, tc_err *err);

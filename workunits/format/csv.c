@@ -66,7 +66,7 @@ static void begin_cell(wu_csv *csv)
 }
 
 /* Whether spreadsheet programs treat this text as a formula, because of its first character. In
- * some languages they also accept the full-width forms of the signs. */
+ * some languages these programs also accept the full-width forms of the signs =, +, - and @. */
 static bool begins_formula(const char *text)
 {
     uint32_t c = 0;
@@ -77,9 +77,9 @@ static bool begins_formula(const char *text)
            c == 0xff0d || c == 0xff20; /* the full-width =, +, - and @ */
 }
 
-/* Writes the text of a cell. An apostrophe is put before a formula, both at the beginning and after
- * each character that some program accepts as a separator, since such a program would begin a new
- * cell there. Control characters except white space become '?'. */
+/* Writes the text of a cell. Puts an apostrophe before a formula, so that it is not computed. A
+ * formula may be at the beginning, or after a character that some program accepts as a separator of
+ * cells. Control characters except separators become '?'. */
 static void put_text(FILE *out, const char *text)
 {
     static const char separators[] = ",;|\t\r\n",

@@ -24,7 +24,8 @@ tc_status wu_csv_open(const char *folder, const char *name, wu_csv *out, tc_err 
 void wu_csv_put_cell(wu_csv *csv, const char *text);
 /* Writes the next cell: an element of an array. Numbers get no apostrophe. */
 void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data);
-/* Ends the line. TC_IO: writing has failed, as on a full disk, so that the export can end early. */
+/* Ends the line. TC_IO: writing has failed, for example on a full disk; the export can then end
+ * early. */
 tc_status wu_csv_end_line(wu_csv *csv, tc_err *err);
 /* Completes the file if status is TC_OK, otherwise removes it. Returns `status`, or the error that
  * occurred here. */

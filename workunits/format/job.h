@@ -32,9 +32,10 @@
 
 /* An image or a stack of a work unit. */
 typedef struct wu_item {
-    char *name;   /* unique; letters, digits, '.', '_', '-' */
-    char *source; /* path of the file or folder that the item was made from, UTF-8; NULL: unknown */
-    bool is_stack;   /* the item is a "stack" (3D), not an "image" (2D) */
+    char *name;    /* unique; letters, digits, '.', '_', '-' */
+    char *source;  /* path of the file or folder from which the item was made, in UTF-8, or NULL if
+                      it  is unknown */
+    bool is_stack; /* the item is a "stack" (3D), not an "image" (2D) */
     size_t n_images; /* number of slices of a stack; for an image 1, or the number of strips that it
                         is cut into */
     char **images; /* [n_images] names of members: slices, or strips from top to bottom. The list is
@@ -52,7 +53,7 @@ typedef struct wu_item {
     double pixel[2]; /* for an image: size of a pixel, y, x in micrometres; not used by analyses */
     uint32_t nx, ny, nz;       /* width, height, slices (1 for an image) */
     unsigned bits;             /* bits of a sample: 8 or 16 */
-    unsigned channels;         /* 1: grey, 3: RGB, as stored in the file */
+    unsigned channels;         /* 1 (grey) or 3 (RGB), as stored in the file */
     uint64_t compressed_bytes; /* size of the item's pictures, masks and labels in the file; 0 if
                                   the item is not from a file */
 } wu_item;
@@ -79,11 +80,11 @@ typedef struct wu_job {
  * rounded down. */
 typedef struct wu_pixels {
     uint32_t nx, ny, nz;
-    unsigned bits;          /* 8: the grey values are in u8; 16: in u16 */
+    unsigned bits;          /* 8 if the grey values are in u8, 16 if they are in u16 */
     uint8_t *u8;            /* [nz*ny*nx], or NULL */
     uint16_t *u16;          /* [nz*ny*nx], or NULL */
-    uint8_t *mask;          /* [nz*ny*nx] 0 or 1; NULL: no mask */
-    uint32_t *labels;       /* [nz*ny*nx] 0 (no object) to WU_MAX_LABEL; NULL: no labels */
+    uint8_t *mask;          /* [nz*ny*nx] 0 or 1; NULL if there is no mask */
+    uint32_t *labels;       /* [nz*ny*nx] 0 (no object) to WU_MAX_LABEL; NULL if there are none */
     uint32_t largest_label; /* the largest value in `labels` */
 } wu_pixels;
 
@@ -96,16 +97,17 @@ static inline uint32_t wu_grey_value(const wu_pixels *pixels, size_t i)
 /* Reads and checks a work unit. Sets *out to the job, to be freed by wu_job_destroy; to NULL after
  * a failure. TC_BAD_INPUT: the message names the file and the wrong key or member. */
 tc_status wu_job_read(const char *path, wu_job **out, tc_err *err);
-/* Like wu_job_read, but with a poll, which must outlive the job: tc_call_poll is called with it
- * now, and later by all functions that read the job's file or write its result. */
+/* Like wu_job_read, but with a poll, which must outlive the job. This function, and later all
+ * functions that read the job's file or write its result, pass it to tc_call_poll. */
 tc_status wu_job_read_polled(const char *path, const tc_poll *poll, wu_job **out, tc_err *err);
 
-/* Like wu_job_read, but reads only the headers of pictures: for callers that need only some
- * pictures, and the job's identity. A damaged picture is then found when it is decoded, or by
- * wu_job_read_rest. */
+/* Like wu_job_read, but reads only the headers of pictures. For callers that need only some
+ * pictures and the job's identity. Damage in a picture's data is found only when the picture is
+ * decoded, or by wu_job_read_rest. */
 tc_status wu_job_read_heads(const char *path, wu_job **out, tc_err *err);
-/* Reads all members of a job that wu_job_read_heads has read, to check them. TC_BAD_INPUT: one is
- * damaged. */
+/* Reads all members of a job from wu_job_read_heads, to check them. TC_BAD_INPUT: a member is
+ * damaged.
+ */
 tc_status wu_job_read_rest(const wu_job *job, tc_err *err);
 
 /* Computes the SHA-256, by reading the file once more. TC_BAD_INPUT: the file has changed since it
@@ -123,13 +125,13 @@ void wu_job_destroy(wu_job **job);
  * is no such item. */
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
 /* Like wu_item_load, for a thread other than the main thread. poll: used in place of the job's
- * poll; several threads may call tc_call_poll with it at the same time. */
+ * poll; several threads may pass it to tc_call_poll at the same time. */
 tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_poll *poll,
                                      wu_pixels *out, tc_err *err);
 void wu_pixels_free(wu_pixels *pixels);
-/* Returns the bytes of memory that decoding an item takes at most, including its pixels, with one
- * thread. Sets *thread_bytes to the additional memory for each further thread; there are at most as
- * many threads as members. */
+/* Returns the most bytes of memory that decoding an item takes with one thread, including its
+ * pixels. Sets *thread_bytes to the additional memory for each further thread. At most one thread
+ * per member is used. */
 uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes);
 
 /* Decodes slice z of an item (0 for an image) without converting it. samples: room for ny * nx *

@@ -9,18 +9,18 @@
 
 /* Whether an allocation of jansson has failed. There is one variable, as jansson has one allocator
  * for the whole program. */
-static atomic_bool starved;
+static atomic_bool out_of_memory;
 /* The setjmp at which this thread continues if an allocation fails while it parses JSON; NULL while
  * the thread is not parsing. */
 static _Thread_local jmp_buf *reading;
 
-/* The allocator for jansson. */
+/* The allocator for jansson. While this thread parses JSON, does not return after a failure. */
 static void *allocate(size_t n)
 {
     void *const memory = malloc(n);
 
     if (memory == NULL) {
-        atomic_store(&starved, true);
+        atomic_store(&out_of_memory, true);
         if (reading != NULL)
             longjmp(*reading, 1);
     }
@@ -34,7 +34,7 @@ void wu_json_install_allocator(void)
 
 bool wu_json_out_of_memory(void)
 {
-    return atomic_load(&starved);
+    return atomic_load(&out_of_memory);
 }
 
 tc_status wu_json_check_memory(tc_status found, tc_err *err)
@@ -45,9 +45,9 @@ tc_status wu_json_check_memory(tc_status found, tc_err *err)
     return tc_no_memory(err, "JSON");
 }
 
-/* Parses the file `path`, or, if it is NULL, the text. If an allocation for a string fails, jansson
- * accesses memory beyond the string: so parsing is aborted by longjmp at the first allocation that
- * fails, and the memory allocated until then is leaked. */
+/* Parses the file `path` or, if `path` is NULL, the text. If an allocation for a string fails,
+ * jansson accesses memory beyond the string. Therefore the first allocation that fails aborts
+ * parsing by longjmp; the memory allocated until then is leaked. */
 static json_t *load_json(const char *path, const char *text, size_t n, size_t flags,
                          json_error_t *fault)
 {
@@ -75,8 +75,8 @@ json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault)
     return load_json(path, NULL, 0, flags, fault);
 }
 
-/* An upper bound of the number of values in a JSON text. Values are counted before parsing, since a
- * value of two bytes of text may take a few hundred bytes of memory when it is parsed. */
+/* Returns an upper bound of the number of values in a JSON text. Values are counted before parsing,
+ * because a value of two bytes of text may take a few hundred bytes of memory when it is parsed. */
 static uint64_t count_values(const char *text, size_t n)
 {
     uint64_t count = 1;
@@ -168,7 +168,7 @@ uint64_t wu_json_size(const json_t *json, size_t flags)
 wu_quoted_text wu_quote(const char *text)
 {
     wu_quoted_text q;
-    const size_t room = sizeof q.text - 4;
+    const size_t room = sizeof q.text - 4; /* without "..." and its NUL */
     size_t n = 0;
     for (; n < room && text[n] != '\0'; n++) {
         const char c = text[n];

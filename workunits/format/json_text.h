@@ -18,8 +18,8 @@
 tc_status wu_json_parse(const char *where, const char *name, const char *text, size_t n,
                         uint64_t max_values, json_t **out, tc_err *err);
 
-/* These are jansson's json_loadb and json_load_file, made safe for the case that memory runs out:
- * they return NULL then. fault: may be NULL. */
+/* The same as jansson's json_loadb and json_load_file, but safe if memory runs out: they then
+ * return NULL. fault: may be NULL. */
 json_t *wu_json_load(const char *text, size_t n, size_t flags, json_error_t *fault);
 json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault);
 
@@ -28,8 +28,8 @@ json_t *wu_json_load_file(const char *path, size_t flags, json_error_t *fault);
 /* Returns the text of an object or a list, as json_dumps does, to be freed by free(). Parses the
  * text as a check, and returns NULL if the parsed JSON differs or memory ran out. */
 char *wu_json_text(const json_t *json, size_t flags);
-/* Whether both have the same text; json_equal does not distinguish -0.0 from 0.0. Also false if
- * memory has run out (wu_json_out_of_memory). */
+/* Whether both have the same text. Unlike json_equal, distinguishes -0.0 from 0.0. Also returns
+ * false if memory has run out (wu_json_out_of_memory). */
 bool wu_json_same(const json_t *a, const json_t *b);
 /* Whether the JSON contains -0.0, which texcell never writes. */
 bool wu_json_has_negative_zero(const json_t *json);
@@ -40,9 +40,9 @@ uint64_t wu_json_size(const json_t *json, size_t flags);
 void wu_json_install_allocator(void);
 /* Whether an allocation of jansson has failed since wu_json_install_allocator was first called. */
 bool wu_json_out_of_memory(void);
-/* Returns `found`, the status of something that used JSON. If this is an error that blames a file
- * or the program, and an allocation of jansson has failed, returns TC_NO_MEMORY instead, as JSON
- * may have been misread. */
+/* Corrects `found`, the status that a function which used JSON has returned. If it is an error that
+ * blames a file or the program, and an allocation of jansson has failed, returns TC_NO_MEMORY,
+ * because JSON may have been misread. Otherwise returns `found`. */
 tc_status wu_json_check_memory(tc_status found, tc_err *err);
 
 /* Text from a file in a form for messages: bytes that are control characters or not ASCII become

@@ -1,4 +1,4 @@
-/* Writes and reads the file, next to a result, of its labels as runs of equal labels. */
+/* Writes and reads a file that has the labels of a result as runs of equal labels. */
 #include "workunits/format/label_runs.h"
 
 #include <stdio.h>
@@ -13,8 +13,9 @@
 enum {
     WAITING = 1 << 13,      /* number of runs that are written at a time */
     MOST_PIXELS = 1 << 24,  /* the most pixels of a picture that is kept */
-    LEAST_PIXELS_A_RUN = 16 /* the least average length of runs, in pixels: shorter runs are not
-                               kept, as reading them takes as long as decompressing the labels */
+    LEAST_PIXELS_A_RUN = 16 /* the least average length of a picture's runs, in pixels. A picture
+                               with shorter runs is not kept, because reading the runs takes as long
+                               as decompressing the labels */
 };
 
 /* The header before the runs of a picture. */
@@ -44,8 +45,9 @@ struct wu_run_writer {
     int fd;
     uint64_t at; /* offset in the file of the current picture's header */
     head head;
-    bool good;         /* the current picture can be kept */
-    wu_label_run last; /* the last run of the current picture, which may continue */
+    bool is_kept;      /* the current picture is kept, so far: it is not too large, its runs are not
+                          too short, and no write has failed */
+    wu_label_run last; /* the current picture's last run, which the next labels may continue */
     size_t n_waiting;  /* number of runs that are not written to the file yet */
     wu_label_run waiting[WAITING];
 };
@@ -66,19 +68,21 @@ void wu_run_writer_begin(wu_run_writer *w)
     w->head = (head){ .n = 0 };
     w->last = (wu_label_run){ .n = 0 };
     w->n_waiting = 0;
-    w->good = true;
+    w->is_kept = true;
 }
 
+/* Writes the waiting runs to the file. */
 static void write_waiting(wu_run_writer *w)
 {
     const size_t bytes = w->n_waiting * sizeof *w->waiting;
     const uint64_t at = w->at + sizeof w->head + (uint64_t)w->head.n * sizeof *w->waiting;
     w->head.runs_crc = tc_crc32(w->head.runs_crc, w->waiting, bytes);
-    w->good = w->good && tc_write_at(w->fd, at, w->waiting, bytes);
+    w->is_kept = w->is_kept && tc_write_at(w->fd, at, w->waiting, bytes);
     w->head.n += (uint32_t)w->n_waiting;
     w->n_waiting = 0;
 }
 
+/* Adds the last run, if there is one, to the waiting runs. */
 static void end_run(wu_run_writer *w)
 {
     if (w->last.n == 0)
@@ -90,9 +94,9 @@ static void end_run(wu_run_writer *w)
 
 void wu_run_writer_add(wu_run_writer *w, const uint32_t *labels, size_t n)
 {
-    w->good = w->good && n <= MOST_PIXELS - w->head.pixels &&
-              w->head.n <= MOST_PIXELS / LEAST_PIXELS_A_RUN;
-    if (!w->good)
+    w->is_kept = w->is_kept && n <= MOST_PIXELS - w->head.pixels &&
+                 w->head.n <= MOST_PIXELS / LEAST_PIXELS_A_RUN;
+    if (!w->is_kept)
         return;
     w->head.pixels += (uint32_t)n;
     for (size_t i = 0, end; i < n; i = end) {
@@ -111,7 +115,7 @@ void wu_run_writer_end(wu_run_writer *w, uint32_t crc)
     write_waiting(w);
     memcpy(w->head.magic, magic, sizeof magic);
     w->head.array_crc = crc;
-    if (w->good && w->head.n <= w->head.pixels / LEAST_PIXELS_A_RUN &&
+    if (w->is_kept && w->head.n <= w->head.pixels / LEAST_PIXELS_A_RUN &&
         tc_write_at(w->fd, w->at, &w->head, sizeof w->head))
         w->at += sizeof w->head + (uint64_t)w->head.n * sizeof *w->waiting;
 }
@@ -142,6 +146,7 @@ struct wu_run_reader {
     picture_place *places; /* [n] */
 };
 
+/* Whether bytes read from a file are a valid header. */
 static bool is_head(const head *h)
 {
     return memcmp(h->magic, magic, sizeof magic) == 0 && h->pixels <= MOST_PIXELS &&

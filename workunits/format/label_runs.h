@@ -27,7 +27,7 @@ static inline size_t wu_label_run_end(const uint32_t *labels, size_t i, size_t n
     enum { AT_ONCE = 16 }; /* labels compared in a step */
     typedef uint64_t lanes __attribute__((vector_size(16), aligned(4), may_alias));
     const uint32_t label = labels[i];
-    const uint64_t two = label * UINT64_C(0x100000001);
+    const uint64_t two = label * UINT64_C(0x100000001); /* the label in both halves */
 
     for (; n - i >= AT_ONCE; i += AT_ONCE) {
         const lanes *const v = (const lanes *)(const void *)(labels + i);
@@ -48,10 +48,10 @@ typedef struct wu_run_writer wu_run_writer;
 
 /* Creates the file of runs. Returns NULL if it cannot be written. */
 wu_run_writer *wu_run_writer_open(const char *path);
-/* To write a picture, call wu_run_writer_begin, then _add any number of times, then _end with the
- * CRC-32 of the picture's array in the result. A picture without _end is dropped when the next one
- * begins.
- * A picture that is large, or whose runs are short, is not written. */
+/* To write a picture, call wu_run_writer_begin, then wu_run_writer_add any number of times, then
+ * wu_run_writer_end with the CRC-32 of the picture's array in the result. A picture that was not
+ * ended is dropped when the next one begins. A picture that is large, or whose runs are short, is
+ * not written. */
 void wu_run_writer_begin(wu_run_writer *w);
 void wu_run_writer_add(wu_run_writer *w, const uint32_t *labels, size_t n);
 void wu_run_writer_end(wu_run_writer *w, uint32_t crc);

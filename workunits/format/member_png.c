@@ -9,8 +9,8 @@
 
 #include "app/base/files.h"
 
-/* The member that a picture is read from. status, err: the error of a failed read, which a
- * wu_read_fn cannot return. */
+/* The member from which a picture is read. status, err: the error of a failed read, since a
+ * wu_read_fn can return only that there was an error. */
 typedef struct member_source {
     wu_unzip *zip;
     tc_status status;
@@ -41,9 +41,8 @@ bool wu_is_pnm_name(const char *name)
     return n > 4 && strcmp(name + n - 4, ".pnm") == 0;
 }
 
-/* Reads the header of a plain picture, which must be exactly as wu_format_pnm_header writes it.
- * Returns the header's length in bytes, or 0 if it is not such a header. Colours of 16 bits are
- * refused. */
+/* Reads the header of a plain picture. Returns the header's length in bytes, or 0 if it differs
+ * from what wu_format_pnm_header writes, or is of a picture in colour with 16 bits. */
 static size_t read_pnm_head(member_source *s, wu_png_info *head)
 {
     char text[WU_PNM_HEADER_MAX] = "", valid[WU_PNM_HEADER_MAX];
@@ -127,8 +126,8 @@ static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, vo
         return TC_OK; /* the CRC is checked when the samples are read */
     if (s.status != TC_OK)
         return tc_fail(err, s.status, "%s", s.err.message);
-    /* If the picture is invalid, the whole member is read again for its CRC: if that is wrong, too,
-     * the error is that the member is corrupt. */
+    /* If the picture is invalid, the whole member is read again to check its CRC. If the CRC is
+     * wrong, too, the error is that the member is corrupt. */
     if (got == TC_BAD_INPUT)
         wu_unzip_begin(zip, member);
     const tc_status status = got == TC_OK || got == TC_BAD_INPUT ? wu_unzip_drain(zip, err) : TC_OK;

@@ -11,8 +11,8 @@
 #include "app/base/files.h"
 #include "app/base/os.h"
 
-/* Bytes of the buffer for writing: large, so that a page of many megabytes is written in large
- * pieces. The C library's buffer has 4 KiB. */
+/* Bytes of the buffer for writing. It is larger than the C library's buffer of 4 KiB, so that a
+ * page of many megabytes is written in large pieces. */
 enum { BUFFER = 1 << 16 };
 
 static tc_status fail_write(const wu_new_file *f, tc_err *err)
@@ -21,8 +21,8 @@ static tc_status fail_write(const wu_new_file *f, tc_err *err)
                    strerror(errno));
 }
 
-/* Rejects a path that is a folder or a device: renaming would replace it, or fail only at the end.
- */
+/* Rejects a path that is a folder or a device. Otherwise renaming the complete file would replace
+ * the device, or would fail only at the end. */
 static tc_status check_target(const char *path, tc_err *err)
 {
     const os_kind kind = os_kind_of(path);

@@ -12,7 +12,7 @@
 /* A file that is being written under a temporary name. */
 typedef struct wu_new_file {
     char *path, *temporary; /* owned */
-    FILE *file;             /* the temporary file; NULL: it is not open */
+    FILE *file;             /* the temporary file; NULL if it is not open */
     char *buffer;           /* the buffer of `file`; owned */
     bool synced;            /* set by the caller if the data are already on the disk (fsync) */
 } wu_new_file;
@@ -26,8 +26,8 @@ tc_status wu_new_file_check_replaceable(const char *path, const char *begins, si
  * wu_new_file_close, also after a failure. TC_TRY_LATER: another process is writing this file. */
 tc_status wu_new_file_open(const char *path, wu_new_file *out, tc_err *err);
 /* If status is TC_OK, brings the temporary file to the disk (fsync) and renames it to PATH. If
- * status is an error, or this fails, as on a full disk, removes the temporary file. Returns
- * `status`, or the error that occurred here. */
+ * status is an error, or if this function fails (for example on a full disk), removes the temporary
+ * file. Returns `status`, or the error that occurred here. */
 tc_status wu_new_file_close(wu_new_file *out, tc_status status, tc_err *err);
 
 #endif

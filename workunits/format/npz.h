@@ -1,6 +1,7 @@
 /*
- * Writes and reads NPZ files: ZIP archives of .npy arrays (NumPy format 1.0), here with one JSON
- * member, result.json. Both work piece by piece, so that no array must be in memory as a whole.
+ * Writes and reads NPZ files: ZIP archives of .npy arrays (NumPy format 1.0). texcell's also have
+ * one JSON member, result.json. Arrays are written and read piece by piece, so that no array must
+ * be in memory as a whole.
  *
  * The same data always give the same file: members are in the order in which they are added, time
  * stamps are 1980-01-01, and there are no extra fields that vary. Arrays of floating-point numbers
@@ -16,7 +17,7 @@
 #include "workunits/format/packer.h"
 
 enum {
-    WU_MAX_NDIM = 5, /* axes of an array */
+    WU_MAX_NDIM = 5, /* the most axes of an array */
     WU_NPZ_LEVEL = 4 /* zlib's compression level: docs/dev/performance.md has the reasons */
 };
 
@@ -41,8 +42,8 @@ typedef struct wu_array_info {
 
 /* Bytes of one element; 0 for an unknown dtype. */
 size_t wu_dtype_size(wu_dtype dtype, uint32_t width);
-/* The number of elements, and of bytes, of an array. Sets *ok to 0 if it overflows, otherwise to 1.
- */
+/* Return the number of elements of an array, or the number of bytes. Set *ok to 0 if the number
+ * overflows, otherwise to 1. */
 uint64_t wu_array_count(const wu_array_info *info, int *ok);
 uint64_t wu_array_bytes(const wu_array_info *info, int *ok);
 
@@ -57,13 +58,13 @@ void wu_npz_use_threads(wu_npz_writer *w, unsigned threads);
 tc_status wu_npz_begin(wu_npz_writer *w, const wu_array_info *info, tc_err *err);
 tc_status wu_npz_write(wu_npz_writer *w, const void *data, size_t n, tc_err *err);
 tc_status wu_npz_end(wu_npz_writer *w, tc_err *err);
-/* Begins an array that is already compressed (wu_npz_begin_compressing): wu_npz_write then takes
- * the compressed bytes. */
+/* Begins an array that is already compressed (wu_npz_begin_compressing). Its compressed bytes must
+ * be passed to wu_npz_write. */
 tc_status wu_npz_begin_compressed(wu_npz_writer *w, const wu_array_info *info,
                                   const wu_compressed *compressed, tc_err *err);
-/* Begins to compress an array for wu_npz_begin_compressed: writes its header. To be followed by
- * wu_compressor_write of its data and wu_compressor_end. packer: a compressor of level
- * WU_NPZ_LEVEL. shown: the name of the file in messages. */
+/* Begins to compress an array for wu_npz_begin_compressed: passes the array's header to the
+ * compressor. The caller then passes the data to wu_compressor_write and calls wu_compressor_end.
+ * packer: a compressor of level WU_NPZ_LEVEL. shown: the name of the file in messages. */
 tc_status wu_npz_begin_compressing(wu_compressor *packer, const char *shown,
                                    const wu_array_info *info, tc_err *err);
 /* Adds the JSON member `name` ("result.json"), with sorted keys and indentation. */
@@ -71,7 +72,7 @@ tc_status wu_npz_add_json(wu_npz_writer *w, const char *name, const json_t *json
 /* Writes the rest of the file and brings it to the disk (fsync), but does not rename it. Nothing
  * can be added afterwards. wu_npz_close then only renames the file. */
 tc_status wu_npz_complete(wu_npz_writer *w, tc_err *err);
-/* Calls wu_npz_complete unless that was done, renames the file to PATH, and sets *w to NULL. On an
+/* Calls wu_npz_complete if the caller has not, renames the file to PATH, and sets *w to NULL. On an
  * error removes the temporary file and leaves PATH unchanged. */
 tc_status wu_npz_close(wu_npz_writer **w, tc_err *err);
 /* Removes the temporary file, and sets *w to NULL. */
@@ -79,7 +80,7 @@ void wu_npz_abort(wu_npz_writer **w);
 
 typedef struct wu_npz_reader wu_npz_reader;
 
-/* Limits of a result. 0: only the limits of all results apply. */
+/* Limits for a result. A limit of 0 means that only the limits for all results apply. */
 typedef struct wu_npz_limits {
     uint64_t array_bytes; /* the most decompressed bytes of an array */
     uint64_t members;     /* the most members */
@@ -105,12 +106,13 @@ const json_t *wu_npz_json(const wu_npz_reader *r);
 /* Reads all of array `index`. Sets *data to its data, to be freed by free(). */
 tc_status wu_npz_load_array(wu_npz_reader *r, size_t index, void **data, tc_err *err);
 
-/* Memory for an array, which is used again for further ones. */
+/* Memory for an array, which can be used again for further arrays. */
 typedef struct wu_npz_buffer {
     unsigned char *bytes; /* [room]; NULL before the first use */
     size_t room;
 } wu_npz_buffer;
-/* Like wu_npz_load_array, but into the buffer, which grows if need be. *data lies in the buffer. */
+/* Like wu_npz_load_array, but reads into the buffer, which grows if necessary. *data is in the
+ * buffer. */
 tc_status wu_npz_load_array_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer,
                                  const void **data, tc_err *err);
 void wu_npz_buffer_free(wu_npz_buffer *buffer);
@@ -122,7 +124,7 @@ typedef struct wu_npz_stream wu_npz_stream;
 tc_status wu_npz_stream_open(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err);
 /* Reads the next n bytes. TC_BAD_INPUT: fewer are left. */
 tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err);
-/* The number of bytes that are not read yet. */
+/* The number of bytes that have not been read yet. */
 uint64_t wu_npz_stream_left(const wu_npz_stream *s);
 /* Checks the size and the CRC. Must be called after the last byte was read. */
 tc_status wu_npz_stream_end(wu_npz_stream *s, tc_err *err);
@@ -135,8 +137,9 @@ tc_status wu_npz_copy(wu_npz_writer *w, wu_npz_reader *r, tc_err *err);
 /* Converts an element of WU_STR (UCS-4, up to `width` characters) to UTF-8; cuts it to out_size - 1
  * bytes. Invalid code points become '?'. */
 void wu_ucs4_to_utf8(const uint32_t *chars, uint32_t width, char *out, size_t out_size);
-/* Converts UTF-8 to an element of WU_STR, padded with zeros. Returns the number of characters; -1:
- * text is not UTF-8 or longer than width. out: NULL only counts the characters. */
+/* Converts UTF-8 to an element of WU_STR, padded with zeros. Returns the number of characters, or
+ * -1 if the text is not UTF-8 or has more than `width` characters. If `out` is NULL, only counts
+ * the characters. */
 long wu_utf8_to_ucs4(const char *text, uint32_t *out, uint32_t width);
 
 #endif

@@ -12,15 +12,15 @@
 enum {
     BLOCK = 1 << 18,  /* bytes of a block, the data that a thread compresses at a time */
     WINDOW = 1 << 15, /* the bytes before a block that are its dictionary */
-    MAX_LANES = 8     /* the most threads */
+    MAX_LANES = 8     /* the most lanes, and so the most threads */
 };
 
 /* The state of compressing one block. Block i of the waiting bytes is compressed in lane i, by any
  * thread; there are as many lanes as threads. */
 typedef struct lane {
     z_stream z;
-    wu_row_deflater *rows;     /* NULL: wu_compressor_expect_rows has not been called */
-    unsigned char *compressed; /* [room] the compressed block, n bytes */
+    wu_row_deflater *rows;     /* NULL before the first call of wu_compressor_expect_rows */
+    unsigned char *compressed; /* [room] a buffer; its first n bytes are the compressed block */
     size_t room, n;
     uint32_t crc; /* CRC of the block before compression */
     bool text;    /* zlib considers the block text */
@@ -36,8 +36,8 @@ struct wu_compressor {
     an_pool *pool; /* the threads, or NULL if there is only one */
     unsigned n_lanes;
     lane lanes[MAX_LANES];
-    unsigned char *plain; /* [WINDOW + room] bytes of the member: WINDOW bytes that are compressed
-                             already, then `waiting` bytes that are not */
+    unsigned char *plain; /* [WINDOW + room] bytes of the member: WINDOW bytes that have been
+                             compressed already, then `waiting` bytes that have not */
     size_t room, waiting;
     bool first, last;     /* the waiting bytes are the first, or the last, bytes of the member */
     wu_row_layout layout; /* layout of the data's rows; if layout.word is 0, the data are not known
@@ -142,9 +142,9 @@ tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_e
     return TC_OK;
 }
 
-/* Compresses block i by wu_deflate_rows. ends: the member ends with this block. Returns false if
- * the member does not consist of rows, or the block does not become small enough: then zlib must
- * compress it. */
+/* Compresses block i by wu_deflate_rows. ends: whether the member ends with this block. Returns
+ * false if the member does not consist of rows, or if the block does not become small enough. zlib
+ * must then compress the block. */
 static bool deflate_rows(const wu_compressor *p, lane *l, size_t i, bool ends)
 {
     /* before: bytes in front of the block that may be referred to; limit: of the compressed size */

@@ -18,7 +18,7 @@ typedef struct wu_compressor wu_compressor;
 typedef struct wu_compressed {
     uint64_t size, compressed; /* bytes before and after compression */
     uint32_t crc;              /* CRC-32 of the bytes before compression */
-    bool deflated;             /* false: stored */
+    bool deflated;             /* false if the data are stored without compression */
     bool text;                 /* zlib considers the data text */
 } wu_compressed;
 
@@ -33,11 +33,11 @@ tc_status wu_compressor_create(int level, unsigned threads, const char *shown, w
 /* Sets the number of threads that compress: at least 1 and at most 8 are used. Each takes about a
  * megabyte of memory. */
 void wu_compressor_use_threads(wu_compressor *p, unsigned threads);
-/* To compress a member, call begin, write any number of times, and end. deflated: false stores the
- * data. bytes: the most that will be written. */
+/* To compress a member, call begin, write any number of times, and end. deflated: false to store
+ * the data. bytes: the most bytes that will be written. */
 tc_status wu_compressor_begin(wu_compressor *p, bool deflated, uint64_t bytes, tc_err *err);
-/* May be called after begin and before the first write: the data are rows of words, so that
- * wu_deflate_rows may compress them faster and to fewer bytes. */
+/* Declares that the data are rows of words, so that wu_deflate_rows can compress them faster and to
+ * fewer bytes. May be called after begin and before the first write. */
 tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_err *err);
 tc_status wu_compressor_write(wu_compressor *p, const void *data, size_t n, tc_err *err);
 /* Ends the member. Sets *out to its sizes and CRC. */

@@ -12,7 +12,7 @@
 #include "app/base/text.h"
 #include "workunits/format/png_io.h"
 
-/* The first bytes of a page. */
+/* The first bytes of a page, by which wu_page_check_replaceable recognises it. */
 #define BEGINS "<!DOCTYPE html>\n<!-- texcell -->"
 
 static void put_lines(wu_page *page, const char *const *lines)
@@ -47,7 +47,7 @@ static int write_base64(void *user, const void *bytes, size_t n)
     char text[4 * AT_ONCE];
     size_t n_encoded = 0;
     for (; n > 0; n_encoded = 0) {
-        /* Completes the waiting bytes; or lets the last one or two bytes wait. */
+        /* Completes the three waiting bytes, or keeps the last one or two bytes waiting. */
         for (; n > 0 && b->n < 3 && (b->n > 0 || n < 3); n--)
             b->waiting[b->n++] = *at++;
         if (b->n == 3) {
@@ -173,12 +173,13 @@ void wu_page_value(wu_page *page, double value)
                  scaled = size * scale, rest = scaled - floor(scaled);
     char text[16], *at = text + sizeof text;
     unsigned n, decimals = size < 10 ? 3 : size < 100 ? 2 : size < 1000;
-    /* As `scaled` is rounded, printf is used if the number may be near the middle of two decimals.
-     */
+    /* `scaled` has a rounding error. If it may be near the middle between two integers, printf is
+     * used, which rounds the exact value. */
     if (!(size >= 1 && scaled < 9999) || fabs(rest - 0.5) < 1e-6) {
         wu_page_printf(page, " %.4g", value);
         return;
     }
+    /* n: the number in units of 10^-decimals, without zeros at the end of its fraction */
     for (n = (unsigned)(scaled + 0.5); decimals > 0 && n % 10 == 0; decimals--)
         n /= 10;
     for (unsigned i = 0; n > 0; i++, n /= 10) {
@@ -232,7 +233,8 @@ void wu_histogram_add(wu_histogram *s, double value, bool binned)
     if (!isfinite(value))
         return;
     if (binned) {
-        /* Computes with halves, as the whole range may overflow. */
+        /* Computes with halves, because the difference of the greatest and the least value may
+         * overflow. */
         const double half = s->most / 2 - s->least / 2;
         const size_t bin =
             half > 0 ? (size_t)((value / 2 - s->least / 2) / half * WU_HISTOGRAM_BINS) : 0;
@@ -245,8 +247,8 @@ void wu_histogram_add(wu_histogram *s, double value, bool binned)
     s->n++;
 }
 
-/* Writes a number below the histogram, preceded by `word`: from 1000 to 1e7 as an integer, others
- * with three digits. */
+/* Writes a number below the histogram, preceded by `word`. Numbers from 1000 to 1e7 are written as
+ * integers, others with three digits. */
 static void put_end(wu_page *page, const char *word, double value)
 {
     wu_page_printf(page,

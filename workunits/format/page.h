@@ -30,7 +30,7 @@ void wu_page_number(wu_page *page, char before, int64_t value);
 enum { WU_NUMBER_TEXT = 24 }; /* enough bytes for a character and an integer */
 /* Writes a character and an integer to `out`, without a NUL, and returns the number of bytes. */
 size_t wu_format_number(char before, int64_t value, char out[WU_NUMBER_TEXT]);
-/* Writes a number like printf's " %.4g", but faster. */
+/* Writes a blank and a number like printf's " %.4g", but faster. */
 void wu_page_value(wu_page *page, double value);
 /* Writes any text, escaped so that it can stand between tags and within double quotes. Bytes that
  * are not UTF-8, and characters that control text, become '?'. */
@@ -45,7 +45,8 @@ enum { WU_HISTOGRAM_BINS = 24 }; /* number of bins of a histogram */
 typedef struct wu_histogram {
     uint64_t n;              /* number of values */
     double least, most, sum; /* the least and the greatest value, and the sum of all values */
-    uint64_t bins[WU_HISTOGRAM_BINS]; /* numbers of values in equal parts of the range */
+    uint64_t
+        bins[WU_HISTOGRAM_BINS]; /* number of values in each of these equal parts of the range */
 } wu_histogram;
 /* Adds a value, unless it is infinite or NaN. All values must be added twice: first with `binned`
  * false, for n, range and sum, then with `binned` true, for the bins. */

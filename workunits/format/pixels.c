@@ -11,7 +11,7 @@
 #include "workunits/format/job.h"
 #include "workunits/format/member_png.h"
 
-/* If a member has more bytes of samples than this, only the main thread decodes: it calls
+/* If a member has more bytes of samples than this, only the main thread decodes. It calls
  * tc_call_poll while it decodes, so that the caller can interrupt it. Other threads cannot be
  * interrupted within a member, unless loader.any_thread is set. */
 #define LONG_MEMBER ((uint64_t)8 << 20)
@@ -27,7 +27,7 @@ typedef struct piece {
 /* The state of one thread. */
 typedef struct decoder {
     wu_unzip *zip;
-    const tc_poll *poll; /* the poll for tc_call_poll; NULL: this thread must not use it */
+    const tc_poll *poll; /* the argument of tc_call_poll; NULL if this thread must not use a poll */
     tc_status status;    /* TC_OK, or the status of the first piece that failed */
     tc_err err;
     size_t at; /* index in loader.pieces of the current piece, or of the piece that failed */
@@ -37,11 +37,11 @@ typedef struct decoder {
 typedef struct loader {
     const wu_job *job;
     const tc_poll *poll;
-    bool any_thread; /* all threads may call tc_call_poll with the poll, not only the main thread */
+    bool any_thread; /* all threads may pass the poll to tc_call_poll, not only the main thread */
     const wu_item *item;
-    uint8_t *image; /* the stored samples, or the grey values that their colours are converted to */
-    wu_pixels *out; /* the pixels of the item. NULL: only `image` is filled, and colours are not
-                       converted */
+    uint8_t *image; /* the stored samples; if colours are converted, the grey values */
+    wu_pixels
+        *out; /* the pixels of the item; NULL to fill only `image`, without converting colours */
     piece *pieces;
     size_t n, room;
     decoder *decoders;
@@ -49,8 +49,8 @@ typedef struct loader {
 
 /* --- the members ----------------------------------------------------------------------------- */
 
-/* Adds members [from, to) of a list to the pieces. The first of these members begins at pixel 0,
- * each further one at the pixel at which the one before it ends. */
+/* Adds members [from, to) of a list to the pieces. The first of these members begins at pixel 0;
+ * each further member begins where the one before it ends. */
 static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, size_t from,
                             size_t to, tc_err *err)
 {
@@ -113,7 +113,7 @@ static tc_status decode_image(const loader *l, decoder *d, const piece *p)
     return status;
 }
 
-/* Converts n samples of 8 or 16 bits to 0 or 1. mask may be the same memory as samples. */
+/* Converts n samples of 8 or 16 bits to 0 or 1. `mask` and `samples` may be the same memory. */
 static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n, uint8_t *mask,
                                 const tc_poll *poll, tc_err *err)
 {
@@ -129,10 +129,11 @@ static tc_status threshold_mask(const uint8_t *samples, unsigned bits, size_t n,
 static tc_status decode_mask(const loader *l, decoder *d, const piece *p)
 {
     const wu_png_info *const head = &l->job->heads[p->member];
-    TC_AUTOFREE uint8_t *const deep = head->bits == 8 ? NULL : malloc(2 * p->n);
+    /* Samples of 16 bits need a buffer; samples of 8 bits are converted in place. */
+    TC_AUTOFREE uint8_t *const buffer = head->bits == 8 ? NULL : malloc(2 * p->n);
     uint8_t *const mask = l->out->mask + p->first;
-    uint8_t *const samples = deep != NULL ? deep : mask;
-    if (head->bits != 8 && deep == NULL)
+    uint8_t *const samples = buffer != NULL ? buffer : mask;
+    if (head->bits != 8 && buffer == NULL)
         return tc_no_memory(&d->err, "the mask of an item");
     return_if_error(wu_member_decode(d->zip, p->member, head, samples, &d->err));
     return threshold_mask(samples, head->bits, p->n, mask, d->poll, &d->err);
@@ -146,10 +147,10 @@ static void widen_labels(uint32_t *labels, size_t from, size_t to, const wu_png_
     const size_t size = (size_t)head->channels * (head->bits / 8);
     for (size_t i = to; i-- > from;) {
         const uint8_t *const at = bytes + size * i;
-        uint16_t deep = at[0];
+        uint16_t grey = at[0];
         if (size == 2)
-            memcpy(&deep, at, sizeof deep);
-        labels[i] = size == 3 ? at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 : deep;
+            memcpy(&grey, at, sizeof grey);
+        labels[i] = size == 3 ? at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 : grey;
     }
 }
 
@@ -184,8 +185,9 @@ static void decode_piece(void *user, unsigned thread, size_t part)
                                   : decode_labels(l, d, p);
 }
 
-/* The number of threads that decode: 1 if only the main thread may use the poll and a member is
- * long (LONG_MEMBER); otherwise such that each thread has more than about a millisecond's work. */
+/* Returns the number of threads that decode. It is 1 if a member is long (LONG_MEMBER) and only the
+ * main thread may use the poll. Otherwise each thread should have work for about a millisecond at
+ * least, which is bytes_a_thread. */
 static unsigned threads_of(const loader *l)
 {
     const uint64_t bytes_a_thread = 64 << 10;
@@ -243,11 +245,12 @@ static tc_status decode_pieces(loader *l, tc_err *err)
     return status;
 }
 
-/* Checks that the number of different labels is that in job.json, and sets largest_label. */
+/* Checks that the number of different labels equals the number of objects in job.json, and sets
+ * largest_label. */
 static tc_status count_labels(const loader *l, size_t n, tc_err *err)
 {
     const uint32_t *const labels = l->out->labels;
-    /* A bit for each possible label. */
+    /* A bit for each possible label: whether it has occurred. */
     TC_AUTOFREE uint64_t *const seen = calloc(WU_MAX_LABEL / 64 + 1, sizeof *seen);
     uint32_t count = 0, largest = 0, last = 0;
     if (seen == NULL)
@@ -271,8 +274,8 @@ static tc_status count_labels(const loader *l, size_t n, tc_err *err)
     return TC_OK;
 }
 
-/* The bytes of memory that decoding one of n members takes besides its samples. sample: bytes of a
- * pixel. */
+/* The bytes of memory that decoding one of the n members takes besides its samples. sample: bytes
+ * of a pixel. */
 static uint64_t decoding_bytes(const wu_item *item, char *const *members, size_t n, uint64_t sample)
 {
     if (n == 0 || wu_is_pnm_name(members[0]))
@@ -365,13 +368,13 @@ static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll,
 
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err)
 {
-    return load_item(job, index, job->archive->poll, false, out, err);
+    return load_item(job, index, job->archive->poll, false /* main thread only */, out, err);
 }
 
 tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_poll *poll,
                                      wu_pixels *out, tc_err *err)
 {
-    return load_item(job, index, poll, true, out, err);
+    return load_item(job, index, poll, true /* any thread */, out, err);
 }
 
 tc_status wu_item_decode_slice(const wu_job *job, size_t index, uint32_t z, void *samples,

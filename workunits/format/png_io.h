@@ -48,9 +48,10 @@ tc_status wu_png_read(wu_read_fn read, void *user, uint64_t encoded_bytes, const
 /* Like wu_png_read_info and wu_png_read, but for PNGs of any kind, which are converted: samples of
  * 1, 2 and 4 bits are scaled to 0 to 255; a palette becomes grey if all its colours are grey,
  * otherwise RGB; alpha is dropped. RGB of 16 bits stays unchanged, and the caller decides whether
- * to accept it. numbers: samples are numbers, not shades: samples of 1, 2 and 4 bits are not
- * scaled, and a palette's indices are returned. Sets *alpha_dropped: whether some pixel was not
- * opaque; *no_end: whether the file ends after its pixels, without the final chunk. */
+ * to accept it. numbers: whether samples are numbers, not shades. If so, samples of 1, 2 and 4 bits
+ * are not scaled, and the indices of a palette are returned. Sets *alpha_dropped to whether some
+ * pixel was not opaque, and *no_end to whether the file ends after its pixels, without the final
+ * chunk. */
 tc_status wu_png_convert_info(wu_read_fn read, void *user, const char *what, bool numbers,
                               wu_png_info *info, tc_err *err);
 tc_status wu_png_convert(wu_read_fn read, void *user, const char *what, bool numbers,
@@ -63,17 +64,17 @@ typedef int (*wu_write_fn)(void *user, const void *buf, size_t n);
 /* A way to compress samples: by zlib, or by wu_deflate_rows, which for noise and labels gives as
  * few bytes in a third of the time. */
 typedef struct wu_png_effort {
-    int level;             /* zlib's compression level; 0: wu_deflate_rows */
-    bool matches_anywhere; /* wu_row_layout.matches_anywhere */
-    bool unfiltered;       /* rows are not filtered */
+    int level;             /* zlib's compression level; 0 to use wu_deflate_rows */
+    bool matches_anywhere; /* as in wu_row_layout */
+    bool unfiltered;       /* do not filter rows */
 } wu_png_effort;
 
 /* Finds the effort for a picture by trying all of them on a part of it. The choice depends only on
  * the samples. */
 tc_status wu_png_choose_effort(const char *what, const wu_png_info *info, const void *pixels,
                                wu_png_effort *effort, tc_err *err);
-/* Writes a PNG by an effort, which may have been chosen for a picture that this is a part of. The
- * other arguments are those of wu_png_write. */
+/* Writes a PNG with an effort, which may have been chosen for a larger picture that contains this
+ * one. The other arguments are as for wu_png_write. */
 tc_status wu_png_write_with_effort(wu_png_effort effort, wu_write_fn write, void *user,
                                    const char *what, const wu_png_info *info, const void *pixels,
                                    tc_err *err);
@@ -91,8 +92,8 @@ tc_status wu_png_write_file(const char *path, const wu_png_info *info, const voi
                             tc_err *err);
 
 /* Removes all chunks except the header, the pixels and the final one from a PNG of n bytes that was
- * read without an error, in place. Returns the number of bytes that remain; 0: the PNG is not of a
- * kind that work units have. */
+ * read without an error, in place. Returns the number of bytes that remain, or 0 if the PNG is not
+ * of a kind that work units have. */
 size_t wu_png_strip(unsigned char *png, size_t n);
 /* Whether the samples are noise and a PNG of them with n bytes is hardly larger than their entropy,
  * so that wu_png_write would not make it smaller. */

@@ -16,7 +16,7 @@
 typedef enum wu_array_kind {
     WU_ROWS,     /* the result has one array for all items: the items' arrays in their order,
                     concatenated along axis 0 */
-    WU_PER_ITEM, /* the result has this array for each item; its name contains the item's */
+    WU_PER_ITEM, /* the result has such an array for each item; the item's name is in its name */
     WU_ONCE      /* the result has this array once, such as the names of features */
 } wu_array_kind;
 
@@ -38,13 +38,13 @@ typedef struct wu_output {
     size_t room; /* allocated elements of `arrays` */
 } wu_output;
 
-/* The value of a shape's number of rows while it is not known. */
+/* Stands for the number of rows in an array's shape while this number is not known. */
 #define WU_ANY_LENGTH UINT64_MAX
 
-/* Adds n arrays, as declared, without data. Their shapes: a picture has the item's size; an array
- * of a table has one row for the item, or WU_ANY_LENGTH rows if the table's WU_ITEM array was
- * declared before it; an array of the whole result has declared.rows rows, and item may then be
- * NULL. Names are copied; everything else that the declarations point to must outlive the output.
+/* Adds n arrays, as declared, without data. A picture has the item's size. An array of a table has
+ * one row for the item, or WU_ANY_LENGTH rows if the table's WU_ITEM array was declared before it.
+ * An array of the whole result has declared.rows rows; `item` may be NULL if all arrays are of this
+ * kind. Names are copied; everything else that the declarations point to must outlive the output.
  * All items of a job must have the same declarations. */
 tc_status wu_output_declare(wu_output *out, const wu_declaration *declared, size_t n,
                             const wu_item *item, tc_err *err);
@@ -53,7 +53,7 @@ tc_status wu_output_declare(wu_output *out, const wu_declaration *declared, size
 tc_status wu_output_add(wu_output *out, wu_array_kind kind, const char *name, wu_dtype dtype,
                         uint32_t width, unsigned ndim, const uint64_t *shape, void **data,
                         tc_err *err);
-/* Adds an array whose data are compressed and not in memory (wu_npz_begin_compressed). */
+/* Adds an array whose data are compressed (see wu_npz_begin_compressed) and not in memory. */
 tc_status wu_output_add_compressed(wu_output *out, const wu_array_info *info,
                                    const wu_compressed *compressed, tc_err *err);
 /* Sets the data of a declared array to memory of the caller, which must remain valid until the
@@ -74,9 +74,9 @@ void wu_output_free(wu_output *out);
  * of finished items. */
 typedef struct wu_result_source {
     void *user;
-    /* Reads the output of item `index`: its WU_PER_ITEM arrays without data (compressed), and the
-     * other arrays with data, or, if `only` is not NULL, only the array of this name. The caller
-     * frees *out after success. */
+    /* Reads the output of item `index`: its WU_PER_ITEM arrays without data, since their data are
+     * compressed, and its other arrays with data. If `only` is not NULL, reads of the other arrays
+     * only the one of this name. The caller frees *out after success. */
     tc_status (*read)(void *user, size_t index, const char *only, wu_output *out, tc_err *err);
     /* Passes the compressed bytes of an item's array to `take`, with the argument `taker`. */
     tc_status (*copy)(void *user, size_t index, const char *array, wu_receive_fn take, void *taker,
@@ -93,8 +93,8 @@ typedef struct wu_write_progress {
 enum { WU_COPY_SPEEDUP = 16 };
 
 /* Makes the JSON of result.json. wu_job_compute_sha256 must have been called for the job. once: the
- * WU_ONCE arrays; declared: the arrays of an item. The caller owns the reference; NULL: no memory.
- */
+ * WU_ONCE arrays; declared: the arrays of an item. The caller owns the reference, which is NULL if
+ * there is no memory. */
 json_t *wu_result_json(const wu_job *job, const json_t *parameters, const wu_output *once,
                        const wu_output *declared);
 
@@ -104,8 +104,8 @@ tc_status wu_add_item_names(const wu_job *job, wu_output *out, tc_err *err);
 
 /* Writes the result of a job: result.json, the WU_ONCE arrays, item_names, the WU_ROWS arrays, the
  * WU_PER_ITEM arrays. wu_job_compute_sha256 must have been called for the job. declared: an item's
- * arrays, without data. written: may be NULL. Needs memory for those arrays of one item that are
- * not compressed. */
+ * arrays, without data. written: may be NULL. Needs memory for the arrays of one item, except the
+ * compressed ones. */
 tc_status wu_result_write(const char *path, const wu_job *job, const json_t *parameters,
                           const wu_output *once, const wu_output *declared,
                           const wu_result_source *source, const wu_write_progress *written,

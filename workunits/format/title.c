@@ -1,4 +1,4 @@
-/* Makes the titles of items. */
+/* Makes the titles by which items are shown to people. */
 #include "workunits/format/title.h"
 
 #include <string.h>
@@ -32,14 +32,16 @@ static bool is_letter(uint32_t c)
     return true;
 }
 
-/* An item's name has '_' in place of each byte of its file's name that is not allowed. This
- * function replaces these '_' by the file name's letters, up to the first character at which the
- * names differ in another way. */
+/* An item's name is made from the name of its file: each byte that is not allowed becomes '_'. This
+ * function puts the letters of the file's name back in place of these '_'. It stops at the first
+ * character at which the two names differ in another way. */
 wu_item_title wu_item_title_of(const char *name, const char *source)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-    static const char unders[] = "____";
-    char base[4 * WU_MAX_NAME] = ""; /* composing letters leaves at least a third of their bytes */
+    static const char unders[] = "____"; /* as many as the longest character in UTF-8 has bytes */
+    /* The name of the file. It may be longer than the item's name, since composing a letter and its
+     * accents leaves at least a third of their bytes. */
+    char base[4 * WU_MAX_NAME] = "";
     wu_item_title out = { "" };
     strncat(base, source == NULL ? "" : os_base_name(source), sizeof base - 1);
     tc_compose_accents(base);
