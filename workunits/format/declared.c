@@ -186,8 +186,7 @@ static const char *read_text(const json_t *json, const char *key, size_t *known)
     return text;
 }
 
-/* Reads the entries of an axis, which are all words or all numbers. Like the functions below,
- * returns NULL or, after a failure, the key that is missing or not valid. */
+/* Reads the entries of an axis, which are all words or all numbers. */
 static const char *read_values(const json_t *list, wu_axis *out)
 {
     const size_t n = json_array_size(list);

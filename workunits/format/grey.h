@@ -13,13 +13,13 @@
 #endif
 
 #ifdef __SSE2__
-/* Converts 16 pixels of 3 bytes each. Interleaving the two halves of the 48 bytes moves byte p to
- * 2 p modulo 47. After four interleavings, byte p is at 16 p modulo 47, which separates the
- * channels: channel c of pixel j, which was byte 3 j + c, is at j + 16 c. */
+/* Converts 16 pixels of 3 bytes each, after separating their channels. Interleaving the two halves
+ * of the 48 bytes moves byte p to 2 p modulo 47. So four interleavings move byte p to 16 p modulo
+ * 47: channel c of pixel j, which was byte 3 j + c, is then at j + 16 c. */
 static inline __m128i wu_grey16(const uint8_t *rgb)
 {
     const __m128i zero = _mm_setzero_si128(),
-                  third = _mm_set1_epi16(21846); /* 2^16 / 3, rounded up */
+                  third = _mm_set1_epi16(21846); /* 2^16 / 3, rounded up: exact for sums to 765 */
     __m128i r = _mm_loadu_si128((const __m128i *)(const void *)rgb),
             g = _mm_loadu_si128((const __m128i *)(const void *)(rgb + 16)),
             b = _mm_loadu_si128((const __m128i *)(const void *)(rgb + 32));

@@ -105,9 +105,9 @@ static tc_status read_pnm(member_source *s, uint64_t size, const char *what, wu_
 
 /* --- both kinds ------------------------------------------------------------------------------ */
 
-/* Reads a PNG or a plain picture. If samples is NULL, sets *head to its header. Otherwise checks
- * that its header is *head, and reads the samples. Then reads the member to its end to check its
- * CRC. */
+/* Reads a PNG or a plain picture. If samples is NULL, sets *head to the picture's header. Otherwise
+ * checks that the header equals *head, and reads the samples. Then reads the member to its end to
+ * check its CRC, except if only the header of a plain picture was read. */
 static tc_status read_member(wu_unzip *zip, size_t member, wu_png_info *head, void *samples,
                              tc_err *err)
 {

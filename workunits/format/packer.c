@@ -147,7 +147,8 @@ tc_status wu_compressor_expect_rows(wu_compressor *p, wu_row_layout layout, tc_e
  * must then compress the block. */
 static bool deflate_rows(const wu_compressor *p, lane *l, size_t i, bool ends)
 {
-    /* before: bytes in front of the block that may be referred to; limit: of the compressed size */
+    /* before: number of bytes in front of the block that matches may refer to; limit: the most
+     * compressed bytes */
     const size_t before = p->first ? i * BLOCK : WINDOW, n = block_size(p, i),
                  limit = n / WU_ROWS_MIN_RATIO < l->room ? n / WU_ROWS_MIN_RATIO : l->room;
     if (p->layout.word == 0)
@@ -183,16 +184,17 @@ static void deflate_block(void *user, unsigned thread, size_t i)
     l->text = l->z.data_type == Z_TEXT;
 }
 
-/* Compresses all waiting bytes and passes them to `take`. last: the member ends with these bytes.
+/* Compresses all waiting bytes and passes them to `take`. last: whether the member ends with them.
  */
 static tc_status deflate_waiting(wu_compressor *p, bool last, tc_err *err)
 {
+    /* An empty member has one block, of no bytes. */
     const size_t blocks = p->waiting == 0 ? 1 : (p->waiting + BLOCK - 1) / BLOCK;
     tc_status status = TC_OK;
     p->last = last;
     for (size_t i = 0; i < blocks; i++) {
         lane *const l = &p->lanes[i];
-        /* 16: enough for the empty block that a flush adds. */
+        /* 16: enough bytes for the empty block that a flush adds */
         const size_t room = deflateBound(&l->z, block_size(p, i)) + 16;
         if (room > l->room) {
             free(l->compressed);

@@ -73,8 +73,8 @@ static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, si
 
 /* --- one member ------------------------------------------------------------------------------ */
 
-/* Converts n pixels p from RGB to grey. `grey` may be equal to p: grey pixel i is written after the
- * colours of pixels 0 to i were read. */
+/* Converts n pixels at p from RGB to grey. `grey` may be equal to p, because grey pixel i is
+ * written after the colours of pixels 0 to i have been read. */
 static tc_status rgb_to_grey(const uint8_t *p, size_t n, uint8_t *grey, const tc_poll *poll,
                              tc_err *err)
 {
@@ -87,9 +87,9 @@ static tc_status rgb_to_grey(const uint8_t *p, size_t n, uint8_t *grey, const tc
     return TC_OK;
 }
 
-/* Whether each member is decoded to a buffer of its own and converted to grey from there. An item
- * of one member is converted in place; with several members, conversion in place would need memory
- * for the colours of all of them. */
+/* Whether each member in colour is decoded to a buffer of its own, and converted to grey from
+ * there. An item of one member is converted in place. With several members, conversion in place
+ * would need memory for the colours of all members. */
 static bool uses_colour_buffer(const loader *l)
 {
     return l->item->channels == 3 && l->out != NULL && l->item->n_images > 1;

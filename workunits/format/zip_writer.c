@@ -36,11 +36,11 @@ struct wu_zip_writer {
     size_t list_size, list_room;
     uint64_t count; /* number of entries in `list` */
     /* The current member: */
-    char *name;            /* NULL: there is no current member */
+    char *name;            /* the member's name; NULL if there is no current member */
     bool compressed;       /* the caller passes compressed data */
-    bool zip64;            /* its local header has a ZIP64 extra field */
-    uint64_t header, data; /* offsets of its local header and its data in the file */
-    wu_compressed member;  /* its sizes and CRC */
+    bool zip64;            /* the local header has a ZIP64 extra field */
+    uint64_t header, data; /* offsets of the local header and of the data in the file */
+    wu_compressed member;  /* sizes and CRC of the member */
     unsigned char buffer[BUFFER];
 };
 
@@ -62,12 +62,14 @@ static unsigned char *put_number(unsigned char *p, uint64_t value, unsigned n)
     return p;
 }
 
-/* The value of a 32-bit field for this number: 0xffffffff if the number does not fit. */
+/* Returns the value of a 32-bit field for this number: 0xffffffff if the number does not fit, since
+ * it is then in a ZIP64 field. */
 static uint64_t value_of_32_bits(uint64_t value)
 {
     return value < UINT32_MAX ? value : UINT32_MAX;
 }
 
+/* Returns the offset in the file at which the next byte will be. */
 static uint64_t bytes_written(const wu_zip_writer *w)
 {
     return w->at + w->n_buffered;
@@ -82,7 +84,8 @@ static tc_status flush_buffer(wu_zip_writer *w, tc_err *err)
     return TC_OK;
 }
 
-/* Appends bytes to the file through the buffer; whole buffers of bytes are written directly. */
+/* Appends bytes to the file through the buffer. If the buffer is empty, writes all multiples of
+ * BUFFER bytes directly. */
 static tc_status append_bytes(wu_zip_writer *w, const void *data, size_t n, tc_err *err)
 {
     const unsigned char *p = data;
@@ -185,11 +188,13 @@ static tc_status begin_member(wu_zip_writer *w, const char *name, bool deflated,
     if (w->name == NULL)
         return tc_no_memory(err, w->shown);
     w->member = (wu_compressed){ .deflated = deflated };
-    /* Deflating can make the data larger, by less than a thousandth. */
+    /* Deflating can make the data larger, by less than a thousandth and 2^16 bytes. */
     w->zip64 = bytes + bytes / 1000 + (1 << 16) >= UINT32_MAX;
     w->header = bytes_written(w);
-    const uint64_t later =
-        w->zip64 ? UINT32_MAX : 0; /* UINT32_MAX: the sizes are in the extra field */
+    /* Until wu_zip_end fills in the sizes, they are 0. UINT32_MAX says that they are in the extra
+     * field.
+     */
+    const uint64_t later = w->zip64 ? UINT32_MAX : 0;
     put_shared(w, put_number(header, 0x04034b50 /* "PK\3\4" */, 4), w->zip64, 0, later, later,
                w->zip64 ? LOCAL_EXTRA : 0);
     tc_status status = append_bytes(w, header, sizeof header, err);
@@ -235,7 +240,8 @@ tc_status wu_zip_write(wu_zip_writer *w, const void *data, size_t n, tc_err *err
 static tc_status add_entry(wu_zip_writer *w, tc_err *err)
 {
     const size_t name = strlen(w->name), need = w->list_size + ENTRY + name + ENTRY_EXTRA;
-    /* Those of these numbers that need more than 32 bits follow each other in the extra field. */
+    /* The extra field has those of these numbers, in this order, that need more than 32 bits. It
+     * begins with an id and its length. */
     const uint64_t large[3] = { w->member.size, w->member.compressed, w->header };
     unsigned char extra[ENTRY_EXTRA], *end = extra + 4;
     if (need > w->list_room) {
@@ -249,6 +255,7 @@ static tc_status add_entry(wu_zip_writer *w, tc_err *err)
         end = large[i] >= UINT32_MAX ? put_number(end, large[i], 8) : end;
     const size_t n = end == extra + 4 ? 0 : (size_t)(end - extra);
     put_number(put_number(extra, 1, 2), n - 4, 2);
+    /* The signature "PK\1\2", and the version of the program, 0. */
     unsigned char *p = put_number(put_number(w->list + w->list_size, 0x02014b50, 4), 0, 2);
     p = put_shared(w, p, w->zip64 || n > 0, w->member.crc, value_of_32_bits(w->member.compressed),
                    value_of_32_bits(w->member.size), n);
@@ -293,14 +300,17 @@ tc_status wu_zip_finish(wu_zip_writer *w, bool sync, tc_err *err)
     assert(w->name == NULL);
     /* ZIP64 end record and locator (if needed), and end record; the fields that are written as 0
      * are numbers of volumes and the length of the comment. */
-    unsigned char record[56 + 20 + 22], *p = record;
+    enum { END64 = 56, LOCATOR = 20, END_RECORD = 22 }; /* bytes of the three records */
+    unsigned char record[END64 + LOCATOR + END_RECORD], *p = record;
     const uint64_t begin = bytes_written(w), end = begin + w->list_size,
-                   n = w->count < 0xffff ? w->count : 0xffff;
+                   n = w->count < 0xffff ? w->count : 0xffff; /* for the 16-bit fields */
     if (w->count > 0xffff || end >= UINT32_MAX) {
-        p = put_number(put_number(p, 0x06064b50, 4), 56 - 12, 8); /* size without these 12 bytes */
+        /* The ZIP64 end record: its size is that of the bytes after these 12. */
+        p = put_number(put_number(p, 0x06064b50, 4), END64 - 12, 8);
         p = put_number(put_number(put_number(p, VERSION_ZIP64, 2), VERSION_ZIP64, 2), 0, 8);
         p = put_number(put_number(p, w->count, 8), w->count, 8);
         p = put_number(put_number(p, w->list_size, 8), begin, 8);
+        /* The locator: the offset of the ZIP64 end record, and the number of volumes, 1. */
         p = put_number(put_number(put_number(put_number(p, 0x07064b50, 4), 0, 4), end, 8), 1, 4);
     }
     p = put_number(put_number(p, 0x06054b50, 4), 0, 4);

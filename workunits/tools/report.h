@@ -30,8 +30,8 @@ typedef struct wu_sample_grid {
 /* Findings about the labelled regions of an image that the page shows. */
 typedef struct wu_outlines {
     bool ragged;    /* most outlines are ragged */
-    size_t merged;  /* number of indented regions that look like several cells; 0: few or none */
-    size_t several; /* number of regions so large that they may be several cells; 0: few or none */
+    size_t merged;  /* number of indented regions that look like several cells; 0 if they are few */
+    size_t several; /* number of regions so large that they may be several cells; 0 if few */
     size_t n;       /* number of all regions */
     wu_label_run *runs; /* [n_runs] the labels that the image's figure shows, as runs of equal
                            labels; owned; NULL if they are not kept */
@@ -45,16 +45,16 @@ typedef struct wu_report {
     wu_run_reader *runs; /* the runs of the result's labels, from a file next to it, or NULL */
     wu_tables *tables;
     wu_job *images;           /* the work unit, or NULL */
-    wu_thumbnail *thumbnails; /* [n_items] pictures that pack kept, or NULL; not owned */
+    wu_thumbnail *thumbnails; /* [n_items] reduced pictures that pack kept, or NULL; not owned */
     size_t n_items;           /* only the pictures of the first n_items items are shown; the tables
                                  have all file->n_items items */
-    size_t n_variants;        /* number of reports that share the page; the more there are, the
-                                 smaller the pictures */
-    wu_points *points;        /* [tables->n] the points of each table */
-    double *radii;            /* [file->n_items] the radius of points that the analysis found for
-                                 each item itself, or NULL */
-    char **notes;             /* [file->n_items], as wu_notes_read returns them */
-    wu_outlines *outlined;    /* [n_items], set by wu_report_find_marks */
+    size_t n_variants;     /* number of reports that share the page; pictures are smaller if there
+                              are more */
+    wu_points *points;     /* [tables->n] the points of each table */
+    double *radii;         /* [file->n_items] the radius of points in each item, if the analysis
+                              determined it from the item; else NULL */
+    char **notes;          /* [file->n_items], as wu_notes_read returns them */
+    wu_outlines *outlined; /* [n_items], set by wu_report_find_marks */
     struct wu_summary *summary; /* set by wu_report_find_marks */
     wu_mark *marks;             /* [file->n_items], set by wu_report_find_marks */
     const char *colour;         /* which channel or stain is analysed, in words, or "" */
@@ -62,9 +62,10 @@ typedef struct wu_report {
         *suggestion; /* the suggestion that gave the parameters, or NULL; not owned */
 } wu_report;
 
-/* Writes an item's pictures with what was found on them: one figure for an image; for a stack,
- * slices and, if there are points, a maximum projection along z; and one figure for each slice of
- * each map. Writes nothing if neither the work unit nor a picture in the result shows the item. */
+/* Writes an item's pictures with the outlines and points that were found. An image has one figure.
+ * A stack has a figure for each of some slices and, if there are points, a maximum projection along
+ * z. Each map has a figure for each of these slices. Writes nothing if neither the work unit nor a
+ * picture in the result shows the item. */
 tc_status wu_report_put_figures(wu_report *r, size_t item, tc_err *err);
 
 /* Opens a result and, if `images` is not NULL, its work unit `images`. Call wu_report_close on

@@ -320,7 +320,7 @@ static tc_status print_rows(const wu_result_file *file, const wu_table *table, b
     return status;
 }
 
-/* The number of characters of the longest title among the first n_columns. */
+/* Returns the length of the longest title of the first n_columns columns. */
 static size_t title_width(const wu_table *table, size_t n_columns)
 {
     char title[WU_TITLE_MAX];
