@@ -689,7 +689,8 @@ tc_status wu_npz_stream_read(wu_npz_stream *s, void *buf, size_t n, tc_err *err)
     unsigned char *to = buf;
     tc_status status = TC_OK;
     if (s->kept != NULL && n <= s->left) {
-        memcpy(buf, s->kept, n);
+        if (n > 0) /* otherwise buf may be NULL */
+            memcpy(buf, s->kept, n);
         s->kept += n;
         s->left -= n;
         return TC_OK;
