@@ -494,7 +494,7 @@ def bad_pictures():
                                (8, 4, "8-bit grey with alpha"), (16, 2, "16-bit RGB"),
                                (8, 6, "8-bit RGB with alpha")):
         yield ("a picture of %s" % what, image_is(png(bits=bits, colour=colour)),
-               "images/x.png: the PNG is %s, and %s" % (what, kinds))
+               "images/x.png: the PNG is %s, but %s" % (what, kinds))
     yield "a picture of 3 bits", image_is(png(bits=3)), "images/x.png: damaged PNG"
     yield "a picture without pixels", image_is(png(size=(0, 12))), "images/x.png: damaged PNG"
     yield ("a PNG bomb", image_is(png(size=(60000, 60000))),
