@@ -410,7 +410,7 @@ __attribute__((noinline)) static size_t add_pixels(wu_row_deflater *d, const uns
             k += same;
         }
     }
-    d->lengths[2 * PIXEL] += (uint32_t)pairs;
+    d->lengths[(size_t)2 * PIXEL] += (uint32_t)pairs;
     d->lengths[PIXEL] += (uint32_t)((size_t)(to - first) - pairs - longer);
     d->n = (size_t)(to - d->sequences);
     d->n_literals += n_literals;
