@@ -317,7 +317,7 @@ def broken_json(honest):
     for version in (1, 2, 4, 3.0, True):
         yield ("format version %s" % version, with_json(honest, version=version),
                '"version" is not 3')
-    yield "another analysis", with_json(honest, analysis="texture"), '"analysis" is not'
+    yield "another analysis", with_json(honest, analysis="texture"), '"analysis" differs from'
     for name, changed_entry in (("another CRC",
                                  dict(workunit_entry, crc32="%08x" %
                                       (int(workunit_entry["crc32"], 16) ^ 1))),
@@ -332,23 +332,24 @@ def broken_json(honest):
                                 ("no SHA-256",
                                  {k: v for k, v in workunit_entry.items() if k != "sha256"}),
                                 ("an additional digest", dict(workunit_entry, sha512="00"))):
-        yield name, with_json(honest, workunit=changed_entry), '"workunit" is not'
+        yield name, with_json(honest, workunit=changed_entry), '"workunit" differs from'
     yield "a changed parameter", with_parameters(honest, lambda p: p.update({key: "other"})), \
-        '"parameters.%s" is not' % key
+        '"parameters.%s" differs from' % key
     yield ("a missing parameter", with_parameters(honest, lambda p: p.pop(key)),
-           '"parameters.%s" is not' % key)
+           '"parameters.%s" differs from' % key)
     yield ("an additional parameter", with_parameters(honest, lambda p: p.update(zzz=1)),
-           '"parameters" is not')
+           '"parameters" differs from')
     yield "no parameters", with_json(honest, parameters=None), '"parameters.'
     yield "an additional key", with_json(honest, host="mine"), "has 8 keys, not 7"
     yield ("a renamed item", with_json(honest, items=["x"] + honest.json["items"][1:]),
-           '"items" is not')
+           '"items" differs from')
     yield ("items in another order", with_json(honest, items=honest.json["items"][::-1]),
-           '"items" is not')
+           '"items" differs from')
     yield ("sources that the work unit does not have",
            with_json(honest, sources=["x"] * len(honest.json["items"])),
            "keys, not")
-    yield "a missing item", with_json(honest, items=honest.json["items"][:-1]), '"items" is not'
+    yield ("a missing item", with_json(honest, items=honest.json["items"][:-1]),
+           '"items" differs from')
     arrays = honest.json["arrays"]
     for name, change in (("no arrays declared", None), ("a declaration less", arrays[:-1]),
                          ("an array declared twice", arrays + arrays[:1]),
@@ -359,7 +360,7 @@ def broken_json(honest):
                           [dict(arrays[-1], role="item")]),
                          ("another unit of measurement of an array", arrays[:-1] +
                           [dict(arrays[-1], unit="furlong")])):
-        yield name, with_json(honest, arrays=change), '"arrays" is not'
+        yield name, with_json(honest, arrays=change), '"arrays" differs from'
 
 
 def broken_arrays(honest):
@@ -402,7 +403,7 @@ def broken_arrays(honest):
         r.arrays["item_spacing"][0, 1] *= 2
         yield ("another size of pixels", r.bytes(),
                "array item_spacing: differs from what the work unit defines")
-    no_header = "its header is not that of"
+    no_header = "its header does not describe"
     yield "a narrower type", replaced(npy(wide)), "array %s: has the wrong type" % name
     yield "an unsigned type", replaced(npy(a, descr="<u8")), no_header
     yield "a big-endian type", replaced(npy(a, descr=a.dtype.str.replace("<", ">"))), no_header
@@ -509,7 +510,7 @@ def test_forgeries(analysis, changes, units, results):
     for job in list(results)[1:]:
         check_refused("%s: another unit's result (%s)" % (analysis, job), units[first],
                       results[job].original,
-                      path("%s_%s.npz" % (analysis, first)), '"workunit" is not')
+                      path("%s_%s.npz" % (analysis, first)), '"workunit" differs from')
         count += 1
     tap.ok(count >= 60, "%s: %d forgeries" % (analysis, count))
 

@@ -2545,7 +2545,7 @@ def check_bad_results(arrays, unit):
         for shape in ((3, 3), (3000, 2000)):
             bad = write_npz("bad.npz", dict(arrays, **{name: np.zeros(shape, dtype)}), unit)
             r = wu("report", bad, "-o", path("bad.html"))
-            ok(r.returncode == 2 and "another size" in r.stderr,
+            ok(r.returncode == 2 and "its size differs from the item's" in r.stderr,
                "report refuses %s of %d x %d" % (name, *shape), r.stderr)
     reordered = [DECLARED[i] for i in (0, 1, 2, 3, 4, 5, 6, 7, 9, 8)] + DECLARED[10:]
     for name, change in (("an item column behind its table", {"arrays": reordered}),

@@ -207,10 +207,10 @@ def forgeries():
     yield ("means of an entropy 2% larger", *f("wide", "entropy", "mean", lambda v: v * 1.02),
            "their means are not those of band_sums")
     yield ("offsets changed", "full", lambda a: set_at(a["offsets"], (0, 0), 7),
-           "array offsets: is not what")
+           "array offsets: differs from what")
     yield ("a feature's name changed", "full",
            lambda a: set_at(a["feature_names"], 3, "glcm_L16_d01_x"),
-           "array feature_names: is not what")
+           "array feature_names: differs from what")
     yield ("a hole in a map", "full", lambda a: set_at(first_map(a), (20, 20), nan),
            "NaN, where the window has pairs")
     yield ("a map's value beyond the maximum", "full",

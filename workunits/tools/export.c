@@ -138,7 +138,7 @@ wu_file_name wu_array_file_name(const wu_result_file *file, const wu_declaration
     const char *const name = file->item_names[item], *const place = strstr(d->name, "{item}");
     const size_t name_start = place == NULL ? 0 : (size_t)(place - d->name), n = strlen(name);
     wu_file_name out = { "" };
-    /* d->name is a pattern such as "labels_{item}": the item's name begins where "{item}" does. */
+    /* d->name is a pattern: the item's name begins where "{item}" does. */
     strncat(out.text, array, sizeof out.text - 1);
     if (place != NULL && strlen(array) >= name_start + n &&
         strncmp(array + name_start, name, n) == 0)
