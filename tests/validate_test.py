@@ -241,7 +241,7 @@ def test_scripts(unit, result):
     with open(other, "wb") as f:
         f.write(r.bytes())
     expect("script-init: a forged result is invalid", 2, script("script-init", other), "^$",
-           "region_mean: not a mean")
+           "region_mean: not the mean")
     expect("script-compare: no match", 4, script("script-compare", one, other),
            r"^region_mean\[i000, row 0\]: \S+ and 201.5\nno match: ")
     with open(other, "wb") as f:

@@ -360,7 +360,8 @@ static void returns_errors_of_source(void **state)
     assert_int_equal(count_files(f->folder), 0);
     f->fault = "size";
     assert_int_equal(write_result(f), TC_INTERNAL);
-    assert_non_null(strstr(err.message, "r.npz: array labels_a is not what was compressed"));
+    assert_non_null(
+        strstr(err.message, "r.npz: array labels_a differs from the array that was compressed"));
     assert_int_equal(count_files(f->folder), 0);
 }
 
