@@ -92,7 +92,7 @@ const char *wu_report_unit(const wu_report *r, const wu_table *table, size_t col
     wu_declaration_title(d, c->element, 0, title);
     if (unit != NULL && (strcmp(unit, "voxel") == 0 || strcmp(unit, "pixel") == 0))
         unit = wu_report_has_stacks(r) ? "voxel" : "pixel";
-    /* The title "mean" alone would be unclear: it is replaced by "mean grey value", which makes the
+    /* The title mean alone would be unclear: it is replaced by "mean grey value", which makes the
      * unit needless. "mean grey" is replaced, too. */
     if (unit != NULL && strcmp(unit, "grey values") == 0 &&
         strncmp(title, grey, strlen(title)) == 0 && strcspn(grey, " ") == strlen(title)) {
