@@ -1,4 +1,5 @@
-/* Writes and reads the checkpoint file. */
+/* Writes and reads the checkpoint file. The spool, which the checkpoint refers to, is another file:
+ * it has the outputs of the items that are done. */
 #include "app/checkpoint.h"
 
 #include <assert.h>
@@ -194,7 +195,7 @@ tc_status checkpoint_read(const char *path, const checkpoint *expected, checkpoi
         const int error = errno;
 
         if (error == ENOENT)
-            return TC_MORE;
+            return TC_MORE; /* no checkpoint: the whole job remains to be done */
         status = tc_fail(err, TC_BAD_INPUT, "%s: cannot be opened: %s", path, strerror(error));
         /* These errors are temporary, so they are no reason to discard the checkpoint. */
         return error == ENOMEM || error == EMFILE || error == ENFILE ? TC_TRY_LATER : status;

@@ -158,6 +158,7 @@ static char *path_with_suffix(const command *c, const char *suffix)
 /* Checks that the run would not overwrite the work unit. */
 static tc_status check_names(const run_options *o, tc_err *err)
 {
+    /* The spool is the file with the outputs of the items that are done. */
     const char *const outputs[] = { o->output, o->checkpoint, o->spool };
 
     for (size_t i = 0; i < sizeof outputs / sizeof outputs[0]; i++)
@@ -172,6 +173,7 @@ static tc_status run_command(const command *c, tc_err *err)
 {
     const bw_options client_options = { .checkpoint_every = c->checkpoint_every,
                                         .standalone_command = true };
+    /* threads: the most threads; small items use fewer, unless all_threads is set, for tests. */
     run_options o = { .input = c->input,
                       .output = c->output,
                       .quiet = c->quiet,
@@ -202,6 +204,7 @@ static tc_status run_command(const command *c, tc_err *err)
         o.label_runs_path = runs = wu_label_runs_path(c->output);
     return_if_error(checkpoint == NULL || spool == NULL ? tc_no_memory(err, "a file name")
                                                         : check_names(&o, err));
+    /* If memory ran out while JSON was read, the status becomes TC_NO_MEMORY. */
     const tc_status status = wu_json_check_memory(run_job(&o, err), err);
     if (status == TC_TRY_LATER && bw_request_reason()[0] != '\0') {
         fprintf(stderr, "texcell: %s; the same command goes on from here\n",
@@ -220,6 +223,7 @@ static tc_status choose_task_device(const command *c, run_options *o, tc_err *er
 
     bw_get_gpu(&gpu);
     o->gpu_task = gpu.assigned;
+    /* while_used: the task may run while somebody uses the computer. */
     o->launch_ms = launch_ms(c, gpu.while_used);
     if (c->device != NULL)
         return ocl_request_parse(c->device, request, err);
@@ -406,7 +410,7 @@ static tc_status selftest_verb(int argc, char **argv, tc_err *err)
 }
 
 /* Runs a command line without a verb, by which a client starts a task. Returns only if there is no
- * client and the command line is wrong or there is no work unit; then returns an error. */
+ * client, and either the command line is wrong or there is no work unit. Then returns an error. */
 static tc_status run_client_task(int argc, char **argv, tc_err *err)
 {
     command c = default_options;

@@ -29,6 +29,7 @@ static const char *resolve(void *library, ocl_api *api)
     memcpy(&api->name, &function, sizeof function);
 #define RESOLVE_STATUS(name, parameters, arguments) RESOLVE(name)
 #define RESOLVE_OBJECT(type, name, parameters, arguments) RESOLVE(name)
+    /* The macros for the four kinds of functions: STATUS, ENQUEUE, OBJECT and RELEASE. */
     OCL_CALLS(RESOLVE_STATUS, RESOLVE_STATUS, RESOLVE_OBJECT, RESOLVE_STATUS)
 #undef RESOLVE
 #undef RESOLVE_STATUS
@@ -46,7 +47,7 @@ static ocl_api library_api;
  * each function: a driver may install its own handlers when it is loaded, or when a function first
  * loads more of the driver. *n_calls: the number of calls of the function, counted up to
  * FIRST_CALLS. */
-static void leave_loading(unsigned *n_calls)
+static void leave_guard(unsigned *n_calls)
 {
     enum { FIRST_CALLS = 4 };
 
@@ -65,14 +66,14 @@ static bool waits_for_launches(const char *name)
 }
 
 /* Defines guarded_NAME, which calls NAME of the library within the guard. */
-/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot have any */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be in parentheses here */
 #define GUARDED_OBJECT(type, name, parameters, arguments) \
     static type CL_API_CALL guarded_##name parameters     \
     {                                                     \
         static unsigned n_calls;                          \
         tc_guard_enter(#name, waits_for_launches(#name)); \
         type const result = library_api.name arguments;   \
-        leave_loading(&n_calls);                          \
+        leave_guard(&n_calls);                            \
         return result;                                    \
     }
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -164,6 +165,7 @@ static int is_gpu_name(void *user, const char *name, bool may_be_folder)
     return 0;
 }
 
+/* Returns false also if it is not known whether there is a GPU. */
 bool ocl_has_no_gpu(void)
 {
     static const char *const variables[] = { "TEXCELL_OPENCL_LIBRARY", "OCL_ICD_FILENAMES",
@@ -171,6 +173,7 @@ bool ocl_has_no_gpu(void)
     const char *const vendors = getenv("OCL_ICD_VENDORS");
     drivers d = { .folder = vendors != NULL ? vendors : "/etc/OpenCL/vendors" };
 
+    /* These variables can choose libraries and devices that the test below does not see. */
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
         if (getenv(variables[i]) != NULL)
             return false;

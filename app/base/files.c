@@ -55,6 +55,8 @@ tc_status tc_write_error_status(int error)
 #endif
                               error == ENOTCONN || error == ETIMEDOUT;
 
+    /* TC_DISK: the fault of the disk or network may end without a change to the file. TC_IO: any
+     * other failure. */
     return is_temporary ? TC_DISK : TC_IO;
 }
 
@@ -137,6 +139,7 @@ bool tc_write_at(int fd, uint64_t at, const void *data, size_t n)
     return !waits_for_disk || os_sync_written(fd, from, at);
 }
 
+/* The counter is the file's size. */
 uint64_t tc_increment_file_counter(const char *path)
 {
     const int fd = os_open(path, OS_APPEND);

@@ -1,7 +1,8 @@
 /*
- * Makes the SQL views over a "cut" table, which has several rows an item, one for each combination
- * of its key columns, such as levels and distance (tables.c). The long view has a row for each
- * number; the wide views have a row for each item.
+ * Makes the SQL views over a cut table of the data set. In a cut table (dataset.h) each item has
+ * several rows: one for each combination of values of the key columns, such as levels and distance.
+ * The long view has a row for each value in the table's other columns. The wide views have a row
+ * for each item.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -18,11 +19,14 @@ enum {
 typedef struct cut_table {
     const val_dataset *ds;
     const char *analysis;
-    const wu_declaration *declared; /* the first n_keys axes are keys, the others words */
+    const wu_declaration *declared; /* the array's declaration: the entries of the first n_keys
+                                        axes are values of key columns; the words of the other axes
+                                        name the columns */
     unsigned n_keys;
     char *name;            /* the analysis and the table, joined by "_" (sqlite3_malloc) */
     char *base;            /* the beginning of the views' names (sqlite3_malloc) */
-    int64_t keys_per_view; /* the most values of the last key for which a wide view has columns */
+    int64_t keys_per_view; /* a wide view has columns for at most this number of values of
+                              the last key */
 } cut_table;
 
 char *val_view_base(const char *analysis, const char *table)
@@ -152,16 +156,17 @@ static tc_status add_group(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt
     return status;
 }
 
-/* Makes one wide view. It contains those combinations of keys (rows of NAME_groups) that agree in
- * all keys but the last, and whose last key is in one block of t->keys_per_view values: for
- * example, glcm_wide_L64 has the distances 1 to 25, and glcm_wide_L64_d26 has 26 to 50. group: the
- * first row of the view; on return, the first row of the next view. Sets *has_next to whether there
- * is such a row. */
+/* Makes one wide view, from consecutive rows of NAME_groups, each of which is a combination of
+ * keys. All keys but the last have the same values in these rows. The last key is in one block of
+ * t->keys_per_view values: for example, glcm_wide_L64 has the distances 1 to 25, and
+ * glcm_wide_L64_d26 has 26 to 50. group: the first row of the view; on return, the first row of the
+ * next view. Sets *has_next to whether there is such a row. */
 static tc_status make_wide(const cut_table *t, sqlite3_stmt *group, sqlite3_stmt *names,
                            bool *has_next, tc_err *err)
 {
     const int last = (int)t->n_keys - 1;
-    const int64_t block = (sqlite3_column_int64(group, last) - 1) / t->keys_per_view; /* from 0 */
+    /* The number of the block. Block 0 begins with the value 1 of the last key. */
+    const int64_t block = (sqlite3_column_int64(group, last) - 1) / t->keys_per_view;
     sqlite3_str *const sql = sqlite3_str_new(t->ds->db), *const joins = sqlite3_str_new(t->ds->db);
     int64_t key[WU_MAX_AXES];
     char *text;
@@ -230,7 +235,7 @@ tc_status val_make_views(const val_dataset *ds, const char *analysis, const wu_t
     cut_table t = { .ds = ds,
                     .analysis = analysis,
                     .declared = table->arrays[0].declared,
-                    .n_keys = val_cut_axes(table),
+                    .n_keys = val_cut_axes(table), /* the number of axes that become keys */
                     .name = sqlite3_mprintf("%s_%s", analysis, table->name),
                     .base = val_view_base(analysis, table->name) };
     assert(t.n_keys > 0);

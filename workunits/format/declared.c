@@ -77,6 +77,7 @@ uint64_t wu_declaration_elements(const wu_declaration *d)
     return n;
 }
 
+/* from: the first axis whose entry is a part of the title. */
 void wu_declaration_title(const wu_declaration *d, uint64_t element, unsigned from,
                           char out[WU_TITLE_MAX])
 {
@@ -101,7 +102,9 @@ void wu_declaration_title(const wu_declaration *d, uint64_t element, unsigned fr
 
 /* --- to JSON --------------------------------------------------------------------------------- */
 
-/* The names of roles in result.json, indexed by wu_role. */
+/* The names of roles in result.json, indexed by wu_role, which explains the roles. "place" is
+ * WU_POSITION; "key" is WU_KEY, a number for each row, and "keys" is WU_KEYS, an array that
+ * describes the entries of an axis. */
 static const char *const role_names[] = { "value", "item", "key",    "place", "labels",
                                           "mask",  "map",  "titles", "keys",  "proof" };
 enum { ROLES = sizeof role_names / sizeof role_names[0] };
@@ -155,14 +158,15 @@ enum {
     MAX_LINE = 200       /* the most characters of a line of text */
 };
 
-/* The functions below that read JSON return the key whose value is wrong, or NULL if all is right,
- * or this address if memory ran out. */
+/* The functions below that read JSON return NULL if all is right. Otherwise they return the key
+ * whose value is wrong, or the address of this string (compared as an address) if memory ran out.
+ */
 static const char no_memory[] = "memory";
 
 /* The characters that an axis' prefix may have. */
 static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 /* The characters that most names, and the words of an axis, may have. */
-static const char word[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+static const char word_characters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 
 /* Whether a text is NULL, or consists of 1 to `most` of the given characters, or of printable ASCII
  * characters if `characters` is NULL. */
@@ -206,7 +210,7 @@ static const char *read_values(const json_t *list, wu_axis *out)
         if (numbers && json_is_integer(value) && number >= 0 && number <= INT32_MAX)
             values[i] = (unsigned)number;
         else if (!numbers && json_is_string(value) &&
-                 consists_of(json_string_value(value), word, MAX_WORD))
+                 consists_of(json_string_value(value), word_characters, MAX_WORD))
             words[i] = json_string_value(value);
         else
             return "values";
@@ -222,9 +226,9 @@ static const char *read_axis(const json_t *json, wu_axis *out)
     out->name = read_text(json, "name", &known);
     out->array = read_text(json, "array", &known);
     out->prefix = read_text(json, "prefix", &known);
-    if (known != json_object_size(json) || !consists_of(out->name, word, MAX_WORD) ||
-        !consists_of(out->array, word, MAX_WORD) || !consists_of(out->prefix, letters, 8) ||
-        (out->array == NULL) == (values == NULL))
+    if (known != json_object_size(json) || !consists_of(out->name, word_characters, MAX_WORD) ||
+        !consists_of(out->array, word_characters, MAX_WORD) ||
+        !consists_of(out->prefix, letters, 8) || (out->array == NULL) == (values == NULL))
         return "axes";
     const char *const fault = out->array == NULL ? read_values(values, out) : NULL;
     if (fault != NULL)
@@ -254,14 +258,14 @@ static const char *read_axes(const json_t *list, wu_declaration *out)
     return fault;
 }
 
-/* Whether this is a valid name for arrays of single items, such as "x_{item}" or
+/* Whether this is a valid name for arrays that each belong to one item, such as "x_{item}" or
  * "x_{item}_L64_-1_2": a word, then "{item}", then characters that any array's name may have. */
-static bool is_own_array_name(const char *name)
+static bool is_per_item_name(const char *name)
 {
     static const char name_characters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
     const char *const at = strstr(name, mark);
-    return at != NULL && at != name && strspn(name, word) == (size_t)(at - name) &&
+    return at != NULL && at != name && strspn(name, word_characters) == (size_t)(at - name) &&
            strlen(name) <= MAX_LINE &&
            (at[strlen(mark)] == '\0' || consists_of(at + strlen(mark), name_characters, MAX_LINE));
 }
@@ -269,17 +273,19 @@ static bool is_own_array_name(const char *name)
 /* Checks that the declaration's keys are allowed for its role. */
 static const char *check_role(const wu_declaration *d)
 {
-    /* has_words: the array's only declared axis is named by words */
+    /* has_words: the array has one declared axis, and words name the entries of this axis */
     const bool per_item = wu_is_per_item(d), picture = wu_is_picture(d->role),
                has_words = d->n_axes == 1 && d->axes[0].words != NULL;
-    if (per_item ? !is_own_array_name(d->name) : !consists_of(d->name, word, MAX_WORD))
+    if (per_item ? !is_per_item_name(d->name) : !consists_of(d->name, word_characters, MAX_WORD))
         return "array";
-    if (!consists_of(d->title, picture ? NULL : word, picture ? MAX_LINE : MAX_WORD))
+    if (!consists_of(d->title, picture ? NULL : word_characters, picture ? MAX_LINE : MAX_WORD))
         return "title";
     if ((d->role == WU_ITEM || d->role == WU_KEY || d->role == WU_POSITION ||
          d->role == WU_TITLES) &&
         d->table == NULL)
         return "table";
+    /* A position and an array that describes entries need one axis of words. Values and proofs of
+     * the whole result may have any axes. All other arrays must have none. */
     if (d->role == WU_POSITION || d->role == WU_KEYS
             ? !has_words
             : (per_item || (d->role != WU_VALUE && d->role != WU_PROOF)) && d->n_axes > 0)
@@ -303,8 +309,10 @@ static const char *read_declared(const json_t *json, wu_declaration *out)
     if (role == ROLES || out->name == NULL)
         return role == ROLES ? "role" : "array";
     if (known != json_object_size(json))
-        return ""; /* an unknown key */
-    if (!consists_of(out->table, word, MAX_WORD) || !consists_of(out->unit, NULL, MAX_WORD))
+        return ""; /* an unknown key, or a text with another type; it has no name here */
+    /* A wrong unit is also reported as a wrong table. */
+    if (!consists_of(out->table, word_characters, MAX_WORD) ||
+        !consists_of(out->unit, NULL, MAX_WORD))
         return "table";
     out->role = (wu_role)role;
     const char *const fault = read_axes(axes, out);

@@ -54,6 +54,7 @@ void wu_canvas_fill(wu_canvas *canvas, uint64_t x, uint64_t y, uint64_t nx, uint
             wu_canvas_set(canvas, i, j, colour);
 }
 
+/* The quotient least / side is rounded up. */
 uint64_t wu_enlargement(uint64_t side, uint64_t least)
 {
     return side == 0 || side >= least ? 1 : (least + side - 1) / side;
@@ -174,16 +175,18 @@ static uint8_t to_byte(double value)
 wu_rgb wu_colour_map(double value)
 {
     assert(value >= 0 && value <= 1);
-    /* D. A. Green's cubehelix: a helix in RGB space that starts at the hue `start` (1 red, 2 green,
-     * 3 blue) and winds `rotations` times around the grey diagonal. Its darkest and brightest
-     * parts, which look black and white, are left out. */
-    const double start = 0.5, rotations = -0.75, hue = 1.5, darkest = 0.14, brightest = 0.92;
+    /* The colour map cubehelix of D. A. Green ("A colour scheme for the display of astronomical
+     * intensity images", 2011): a helix in RGB space that starts at the hue `start` (1 red, 2
+     * green, 3 blue) and winds `rotations` times around the grey diagonal. The radius of the helix,
+     * and so the saturation of the colours, is proportional to `saturation`. The darkest and
+     * brightest parts of the helix, which look black and white, are left out. */
+    const double start = 0.5, rotations = -0.75, saturation = 1.5, darkest = 0.14, brightest = 0.92;
     const double grey = darkest + (brightest - darkest) * value; /* the place on the diagonal */
     const double angle = 2 * PI * (start / 3 + 1 + rotations * grey);
-    const double amplitude = hue * grey * (1 - grey) / 2; /* distance from the diagonal */
+    const double amplitude = saturation * grey * (1 - grey) / 2; /* distance from the diagonal */
     const double c = cos(angle), s = sin(angle);
-    /* The constants are the article's: two directions along which the perceived brightness does
-     * not change. */
+    /* The constants are those of the article. They give two directions along which the perceived
+     * brightness does not change. */
     return (wu_rgb){ to_byte(grey + amplitude * (-0.14861 * c + 1.78277 * s)),
                      to_byte(grey + amplitude * (-0.29227 * c - 0.90649 * s)),
                      to_byte(grey + amplitude * (1.97294 * c)) };

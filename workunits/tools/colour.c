@@ -69,9 +69,9 @@ static tc_status read_stains(const char *path, json_t **json, stain_set *out, tc
 }
 
 /* Sets `out` to the column of the inverse matrix that gives the amount of stain k from the
- * densities of red, green and blue, by Cramer's rule. If there are two stains, the third row of the
- * matrix is their cross product, for densities that neither stain explains. Returns false if the
- * matrix is (nearly) singular. */
+ * densities of red, green and blue, by Cramer's rule. If there are only two stains, the third row
+ * of the matrix is the cross product of their rows. It takes up the part of a pixel's densities
+ * that is no mixture of the two stains. Returns false if the matrix is (nearly) singular. */
 static bool invert_stains(const stain_set *set, size_t k, double out[3])
 {
     double m[3][3];
@@ -159,6 +159,7 @@ tc_status wu_colour_choose(const char *channel, const char *stain, const char *s
     while (out->channel < 4 && strcmp(channel, names[out->channel]) != 0)
         out->channel++;
     out->option = "--channel";
+    /* A colour is named; "grey" (0) names none, and asks for the mean. */
     out->is_name = out->channel > 0 && out->channel < 4;
     if (out->channel < 4)
         return TC_OK;
@@ -172,8 +173,9 @@ tc_status wu_colour_choose(const char *channel, const char *stain, const char *s
                          channel);
 }
 
-/* The grey value of a pixel: the mean of red, green and blue, rounded down; or the amount of the
- * stain, rounded and limited to 0..255. */
+/* The grey value of a pixel of three samples: the mean of red, green and blue, rounded down; or the
+ * amount of the stain, rounded and limited to 0..255. If a channel was chosen, its pages have only
+ * this channel, and no pixel gets here. */
 static uint8_t grey_of(const wu_colour *colour, const uint8_t *rgb)
 {
     int64_t sum = (int64_t)1 << 31; /* 0.5 in units of 2^-32, for rounding */
@@ -188,6 +190,7 @@ void wu_colour_apply(const wu_colour *colour, uint8_t *data, wu_picture_info *in
 {
     assert(info->bits == 8 || info->channels == 1);
     const size_t n = (size_t)info->nx * info->ny;
+    /* A page of one channel is grey already. Only a stain changes it, and only if it has 8 bits. */
     if (info->channels == 1 && (info->bits != 8 || !colour->is_stain))
         return;
     for (size_t i = 0; i < n; i++) {

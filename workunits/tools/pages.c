@@ -1,5 +1,6 @@
-/* Reads an item's pages from its files, and converts them to the form in which work units have
- * them. */
+/* Reads an item's pages from its files, and converts them to the pixels that a work unit stores: to
+ * grey if need be, and masks to 0 and 255. Surveys the pixels: computes statistics of them
+ * (an_survey), on which notes and checks depend. */
 #include "workunits/tools/pages.h"
 
 #include <assert.h>
@@ -57,19 +58,21 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
         }
     } else {
         enum { BLOCK = 512 }; /* pixels that are converted to grey at a time */
+        /* least, most: the range of the grey values so far. */
         uint8_t greys[BLOCK], least = UINT8_MAX, most = 0;
         for (size_t i = 0, n_block; i < n; i += n_block) {
             const uint8_t *const block = bytes + info->channels * i;
-            /* The range of the greys so far and of this block's bytes. */
-            uint8_t lowest = least, highest = most;
+            /* That range, extended to the bytes of this block. */
+            uint8_t with_lo = least, with_hi = most;
             n_block = n - i < BLOCK ? n - i : BLOCK;
-            wu_widen_range(block, info->channels * n_block, &lowest, &highest);
+            wu_widen_range(block, info->channels * n_block, &with_lo, &with_hi);
             if (info->channels == 1) {
-                least = lowest;
-                most = highest;
-            } else if (lowest < least || highest > most) {
-                /* Greys are computed only here: otherwise no grey value, the mean of three bytes,
-                 * is outside the range. */
+                least = with_lo;
+                most = with_hi;
+            } else if (with_lo < least || with_hi > most) {
+                /* Some byte is outside the range, so the grey values must be computed. A grey
+                 * value is the mean of three bytes: if all bytes were in the range, so would all
+                 * grey values be. */
                 wu_make_grey(block, n_block, greys);
                 wu_widen_range(greys, n_block, &least, &most);
             }
@@ -133,32 +136,33 @@ bool wu_has_few_greys(const an_survey *survey, char *text, size_t size)
 /* --- reading --------------------------------------------------------------------------------- */
 
 /* The files that the reader reads: the files of the item, of its mask or of its labels. */
-static const wu_page_files *pages_of(const wu_page_reader *reader)
+static const wu_page_files *files_of(const wu_page_reader *reader)
 {
     return wu_page_files_of(reader->item, reader->kind);
 }
 
 /* Opens the next file, and checks that its header is still what it was when the items were found.
- */
+ * Before the first file, resets the part of the item's survey that the pages will be added to. */
 static tc_status open_next_file(wu_page_reader *reader, tc_err *err)
 {
-    const wu_page_files *pages = pages_of(reader);
-    if (reader->next_file >= pages->n_files)
-        return tc_fail(err, TC_INTERNAL, "%s: has no more pages", pages->files[0]);
+    const wu_page_files *files = files_of(reader);
+    if (reader->next_file >= files->n_files)
+        return tc_fail(err, TC_INTERNAL, "%s: has no more pages", files->files[0]);
     if (reader->next_file == 0 && reader->kind == WU_KIND_MASK)
         reader->item->survey.inside = 0;
     else if (reader->next_file == 0 && reader->kind == WU_KIND_IMAGE)
         reader->item->survey = (an_survey){ .lo = UINT32_MAX };
-    const char *path = pages->files[reader->next_file++];
-    wu_picture_want want = pages->want;
+    const char *path = files->files[reader->next_file++];
+    wu_picture_want want = files->want;
+    /* An image's PNG can be copied as it is, if its pixels are not to be converted to grey. */
     want.wants_encoded = reader->wants_encoded && reader->kind == WU_KIND_IMAGE &&
                          reader->item->colour == NULL &&
-                         !(reader->item->is_stack && pages->info.channels == 3);
+                         !(reader->item->is_stack && files->info.channels == 3);
     return_if_error(wu_picture_open(path, &want, &reader->picture, err));
     const wu_picture_info *opened = wu_picture_get_info(reader->picture);
-    const uint32_t expected = pages->n_files == 1 ? pages->info.nz : 1;
-    if (opened->nx != pages->info.nx || opened->ny != pages->info.ny || opened->nz != expected ||
-        opened->bits != pages->info.bits || opened->channels > pages->info.channels)
+    const uint32_t expected = files->n_files == 1 ? files->info.nz : 1;
+    if (opened->nx != files->info.nx || opened->ny != files->info.ny || opened->nz != expected ||
+        opened->bits != files->info.bits || opened->channels > files->info.channels)
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being compressed", path);
     reader->pages_left = opened->nz;
     return TC_OK;
@@ -182,7 +186,7 @@ static tc_status decode_page(wu_page_reader *reader, wu_page_buffer *buffer, wu_
 {
     if (reader->picture == NULL)
         return_if_error(open_next_file(reader, err));
-    const char *const path = pages_of(reader)->files[reader->next_file - 1];
+    const char *const path = files_of(reader)->files[reader->next_file - 1];
     *info = *wu_picture_get_info(reader->picture);
     info->nz = 1;
     return_if_error(wu_page_buffer_reserve(buffer, wu_picture_page_bytes(info), path, err));
@@ -222,6 +226,7 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
         make_grey(buffer->data, info);
         reader->became_grey = true;
     }
+    /* With defer_grey the caller converts RGB pages to grey, and then surveys them. */
     if (reader->survey && !(reader->defer_grey && info->channels == 3))
         wu_survey_greys(buffer->data, info, &reader->item->survey);
     return TC_OK;
@@ -233,11 +238,11 @@ void wu_page_reader_close(wu_page_reader *reader)
     free(reader->encoded);
     reader->encoded = NULL;
     if (reader->note != NULL)
-        wu_print_note_of_file(pages_of(reader)->files[0], "%s", reader->note);
+        wu_print_note_of_file(files_of(reader)->files[0], "%s", reader->note);
     free(reader->note);
     reader->note = NULL;
     if (reader->became_grey && !reader->quiet)
-        wu_print_note_of_file(pages_of(reader)->files[0], "colour slices became grey, (R+G+B)/3");
+        wu_print_note_of_file(files_of(reader)->files[0], "colour slices became grey, (R+G+B)/3");
 }
 
 /* --- all items ------------------------------------------------------------------------------- */
@@ -249,7 +254,7 @@ static tc_status decode_pages(wu_source *item, wu_kind kind, bool survey, wu_pag
     TC_AUTO(wu_page_reader_close)
     wu_page_reader reader = { .item = item, .kind = kind, .quiet = true, .survey = survey };
     wu_picture_info info;
-    for (uint32_t z = 0; z < pages_of(&reader)->info.nz; z++)
+    for (uint32_t z = 0; z < files_of(&reader)->info.nz; z++)
         return_if_error(wu_page_next(&reader, buffer, &info, err));
     return TC_OK;
 }
@@ -268,6 +273,7 @@ tc_status wu_sources_decode(wu_sources *sources, wu_item_check *check, void *use
             status = decode_pages(item, WU_KIND_MASK, check != NULL, &buffer, err);
         if (status == TC_OK && check != NULL)
             status = check(user, item, err);
+        /* Bad input is kept as the item's fault, and does not end the loop. */
         status = wu_source_keep_fault(item, status, err);
     }
     wu_show_progress("files decoded", 1, 1);

@@ -76,8 +76,8 @@ static tc_status refuse_kind(const wu_picture *picture, const unsigned char *mag
                    picture->path);
 }
 
-/* Opens picture->file. Checks before that it is a regular file: opening a pipe would wait for a
- * writer. */
+/* Opens picture->file. First checks that the path is a regular file, because opening a pipe would
+ * wait until another process writes to it. */
 static tc_status open_file(wu_picture *picture, tc_err *err)
 {
     struct stat info;
@@ -122,12 +122,15 @@ static tc_status open_picture(const char *path, const wu_picture_want *want, boo
         status = choose_decoder(picture, err);
     if (status == TC_OK) {
         picture->n_pages = 1;
+        /* The values for a file without metadata. `about` has what callers can ask for. `metadata`
+         * has what is needed to find the pages. */
         picture->about =
             (wu_picture_about){ .channels = 1, .frames = 1, .slices = 1, .orientation = 1 };
         picture->metadata = (wu_metadata){
             .channels = 1, .frames = 1, .slices = 1, .others = 1, .series = 1, .order = "czt"
         };
         status = picture->decoder->open(picture, err);
+        /* Rounds the voxel's size, so that errors of floating point are not shown. */
         wu_about_round_sizes(&picture->about);
     }
     if (status == TC_OK)
@@ -160,6 +163,7 @@ void wu_picture_close(wu_picture **picture)
         (*picture)->decoder->close(*picture);
     if ((*picture)->file != NULL)
         fclose((*picture)->file);
+    /* A file that the metadata name, and that has some of the pages. */
     wu_picture_close(&(*picture)->other);
     for (size_t i = 0; i < (*picture)->metadata.n_files; i++)
         free((*picture)->metadata.files[i]);
@@ -223,6 +227,8 @@ static void write_note(wu_picture *picture)
              : clipped > 10 ? 10
                             : 1,
              picture->want.lo, picture->want.hi);
+    /* A fourth sample is mentioned if it did not have its greatest value everywhere, or if this is
+     * not known because samples have more than 16 bits. */
     const char *const notes[] = {
         picture->has_fourth_sample && (picture->alpha_dropped || picture->samples.bits > 16)
             ? "its fourth sample, which is not declared to be transparency, was left out; "
@@ -235,6 +241,7 @@ static void write_note(wu_picture *picture)
             ? "partly transparent: the transparency was dropped, the colours under it were kept"
             : NULL,
         picture->pages_skipped ? "pages marked as thumbnails or masks were left out" : NULL,
+        /* a PNG without its final chunk */
         picture->no_end ? "the file ends without saying so, but all samples came" : NULL,
         clipped > 1 ? clipping : NULL,
         picture->not_numbers ? "samples that are not numbers (NaN) became 0" : NULL,
@@ -268,6 +275,8 @@ tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
     if (status == TC_OK)
         picture->pages_read++;
     write_note(picture);
+    /* If all pixels of a mask or of labels have one colour, only the dropped transparency showed
+     * the areas. */
     if (status == TC_OK && picture->want.kind != WU_KIND_IMAGE && picture->alpha_dropped &&
         is_one_value(&picture->info, pixels))
         return tc_fail(err, TC_BAD_INPUT,
@@ -277,6 +286,7 @@ tc_status wu_picture_next(wu_picture *picture, void *pixels, tc_err *err)
     return status;
 }
 
+/* Hands picture->encoded over to the caller. */
 unsigned char *wu_picture_encoded(wu_picture *picture, size_t *n)
 {
     unsigned char *const encoded = picture->encoded;

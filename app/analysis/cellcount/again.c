@@ -1,7 +1,8 @@
 /*
  * cellcount: a spot check of a result. It computes a few random tiles of the picture again, each
  * with a margin so wide that its regions come out as in the whole picture, and compares these
- * regions with those of the result.
+ * regions with those of the result. The inner part of a tile, without the margin, is called its
+ * core. Where the margin reaches the picture's border, the core extends to the border.
  */
 #include <math.h>
 #include <string.h>
@@ -10,47 +11,49 @@
 #include "app/analysis/cellcount/cellcount.h"
 #include "app/base/random.h"
 
-/* A tile's side, without its margin, is BOXES times the mean side of a region's box, but from LEAST
- * to MOST pixels. */
-enum { BOXES = 5, LEAST = 96, MOST = 512 };
-/* The width of the margin around a tile is this share of the tile's side, plus the distance up to
- * which grey values influence a prepared grey value (cc_check_again's `margin`). */
+/* The side of a tile's core is BOXES_PER_SIDE times the mean side of the boxes of regions, but at
+ * least LEAST_SIDE and at most MOST_SIDE pixels. */
+enum { BOXES_PER_SIDE = 5, LEAST_SIDE = 96, MOST_SIDE = 512 };
+/* The width of the margin around a core is this share of the core's side, plus cc_check_again's
+ * `margin`. That is how far away a pixel of the picture can still change a grey value after the
+ * filters that precede the threshold. */
 static const double MARGIN_SHARE = 0.25;
 /* The bounds of the number of tiles. */
 enum { LEAST_TILES = 4, MOST_TILES = 16 };
-/* The share of the picture, margins included, that the tiles should have together. */
+/* The number of tiles is chosen such that their areas, with margins, add up to this share of the
+ * picture's area. */
 static const double TILES_SHARE = 0.16;
-/* If LEAST_TILES would have more than this share of the picture, there is no spot check
- * (TC_NO_MATCH): the caller computes the whole picture again. */
+/* If the areas of LEAST_TILES tiles add up to more than this share of the picture's area, there is
+ * no spot check (TC_NO_MATCH): the caller computes the whole picture again. */
 static const double MOST_TILES_SHARE = 0.24;
 /* The least number of the result's regions that must be found again in the tiles. */
 enum { LEAST_CONFIRMED = 4 };
-/* At most one in ONE_CUT_IN pixels of the recomputed regions may belong to a region that is too
- * large for its tile (is_cut). */
-enum { ONE_CUT_IN = 8 };
-/* At least one in ONE_COMPARED_IN pixels of the regions that reach into the tiles without their
- * margins must belong to a region that was compared. */
-enum { ONE_COMPARED_IN = 4 };
+/* At most 1 / CUT_DIVISOR of the pixels of recomputed regions may be in regions that are too large
+ * for their tiles (is_cut). */
+enum { CUT_DIVISOR = 8 };
+/* Of the pixels of regions that overlap the cores, at least 1 / COMPARED_DIVISOR must be in regions
+ * that were compared. */
+enum { COMPARED_DIVISOR = 4 };
 
 typedef struct tile {
     uint32_t y, x, ny, nx;  /* first pixel in the picture and size, with the margin */
-    int64_t y0, x0, y1, x1; /* half-open box: regions whose boxes lie within it are compared */
+    int64_t y0, x0, y1, x1; /* half-open box of the core; regions whose boxes lie within are
+                               compared */
 } tile;
 
 /* Counts of a tile's regions. */
 typedef struct region_counts {
-    size_t claimed;   /* regions of the result within the tile */
-    size_t computed;  /* regions within the tile that were computed again */
+    size_t claimed;   /* regions of the result within the core */
+    size_t computed;  /* recomputed regions within the core */
     size_t same;      /* regions that are the same in both */
     int64_t pixels;   /* pixels of all regions that were computed again, margin included */
-    int64_t cut;      /* pixels of recomputed regions that reach from the tile without its margin to
-                         an outer side of the margin (is_cut), and so are not compared */
-    int64_t inner;    /* pixels of recomputed regions that reach into the tile without its margin */
+    int64_t cut;      /* pixels of recomputed regions that the tile may cut off (is_cut), and which
+                         therefore are not compared */
+    int64_t inner;    /* pixels of recomputed regions whose boxes overlap the core */
     int64_t compared; /* pixels of recomputed regions that are compared */
 } region_counts;
 
-/* Returns a tile's side, in pixels, which follows from the boxes of the result's regions (BOXES).
- */
+/* Returns the side of a core, in pixels, which follows from the boxes of the result's regions. */
 static uint32_t choose_side(const wu_output *out)
 {
     const wu_out_array *const boxes = wu_output_find(out, "region_bbox");
@@ -60,23 +63,23 @@ static uint32_t choose_side(const wu_output *out)
 
     for (size_t i = 0; i < n; i++, b += 4)
         sum += (double)(b[2] - b[0] + b[3] - b[1]) / 2;
-    side = n == 0 ? LEAST : BOXES * sum / (double)n;
-    return side < LEAST ? LEAST : side > MOST ? MOST : (uint32_t)side;
+    side = n == 0 ? LEAST_SIDE : BOXES_PER_SIDE * sum / (double)n;
+    return side < LEAST_SIDE ? LEAST_SIDE : side > MOST_SIDE ? MOST_SIDE : (uint32_t)side;
 }
 
-/* Places a tile at random along one axis, in band number `band` of n bands of equal width. length,
- * side, tile_margin: the lengths, in pixels, of the picture, the tile and its margin. Sets *from
- * and *size to the first pixel and the length of the tile with its margin. Sets [*lo, *hi) to the
- * tile without its margin, but extended to the picture's border if the margin reaches it. Regions
- * within
- * [*lo, *hi) are compared. */
+/* Places a tile at random along one axis. The possible positions of its core are divided into n
+ * equal ranges, and the position is chosen from range number `band`. length, side, tile_margin: the
+ * lengths, in pixels, of the picture, the core and the margin. Sets *from and *size to the first
+ * pixel and the length of the tile. Sets [*lo, *hi) to the core, but extended to the picture's
+ * border if the margin reaches it. */
 static void choose_range(uint32_t length, uint32_t side, uint32_t tile_margin, size_t band,
                          size_t n, uint64_t *random, uint32_t *from, uint32_t *size, int64_t *lo,
                          int64_t *hi)
 {
     const uint32_t core = side < length ? side : length;
-    const uint64_t places = length - core + 1, least = places * band / n,
-                   bound = places * (band + 1) / n;
+    /* The core can begin at n_positions pixels; range `band` of them is [least, bound). */
+    const uint64_t n_positions = length - core + 1, least = n_positions * band / n,
+                   bound = n_positions * (band + 1) / n;
     const uint32_t first = (uint32_t)(least +
                                       tc_random_below(bound > least ? bound - least : 1, random)),
                    end = length - first - core > tile_margin ? first + core + tile_margin : length;
@@ -101,6 +104,8 @@ static tc_status compute_tile(const an_work *work, uint32_t threshold, const til
     tc_status status = an_copy_box(work->pixels, from, size, &pixels, err);
 
     item.ny = t->ny, item.nx = t->nx;
+    /* The window and the least area have been found in the whole picture; they must not be found
+     * again in the tile. Regions at the tile's border are needed, and a label image is not. */
     params.window_auto = params.min_area_auto = 0;
     params.exclude_border = params.labels = false;
     if (cc_finds_threshold(&params)) {
@@ -132,9 +137,8 @@ static region region_of(const wu_output *out, size_t i, const tile *t)
                      .centre = { centre[0] + y, centre[1] + x } };
 }
 
-/* Whether a region lies within the tile without its margin, and is not left out by
- * exclude_border. */
-static bool is_in_tile(const cc_params *p, const wu_item *item, const tile *t, const region *r)
+/* Whether a region lies within the tile's core, and is not left out by exclude_border. */
+static bool is_in_core(const cc_params *p, const wu_item *item, const tile *t, const region *r)
 {
     const int64_t *const b = r->box;
     const bool at_border = b[0] == 0 || b[1] == 0 || b[2] == item->ny || b[3] == item->nx;
@@ -143,23 +147,23 @@ static bool is_in_tile(const cc_params *p, const wu_item *item, const tile *t, c
            !(at_border && p->exclude_border);
 }
 
-/* Whether the box of a region reaches into the tile without its margin. */
-static bool is_inner(const tile *t, const region *r)
+/* Whether the box of a region overlaps the tile's core. */
+static bool overlaps_core(const tile *t, const region *r)
 {
     const int64_t *const b = r->box;
 
     return b[0] < t->y1 && b[1] < t->x1 && b[2] > t->y0 && b[3] > t->x0;
 }
 
-/* Whether a region reaches from the tile without its margin to an outer side of the margin that is
- * not the picture's border, so that it may continue beyond it. */
+/* Whether a region overlaps the tile's core and also touches a side of the tile that is not a side
+ * of the picture. Such a region may continue outside the tile. */
 static bool is_cut(const wu_item *item, const tile *t, const region *r)
 {
     const int64_t *const b = r->box, y1 = (int64_t)t->y + t->ny, x1 = (int64_t)t->x + t->nx;
     const bool at_side = (b[0] == t->y && t->y > 0) || (b[1] == t->x && t->x > 0) ||
                          (b[2] == y1 && y1 < item->ny) || (b[3] == x1 && x1 < item->nx);
 
-    return at_side && is_inner(t, r);
+    return at_side && overlaps_core(t, r);
 }
 
 /* Whether two regions are equal. The centres of a tile's regions may have rounding errors, as the
@@ -181,11 +185,11 @@ static region_counts compare_regions(const an_work *work, const tile *t, const w
     for (size_t k = 0; k < m; k++) {
         const region r = region_of(recomputed, k, t);
 
-        const bool compared = is_in_tile(work->params, work->item, t, &r);
+        const bool compared = is_in_core(work->params, work->item, t, &r);
 
         f.computed += compared;
         f.pixels += r.area;
-        f.inner += is_inner(t, &r) ? r.area : 0;
+        f.inner += overlaps_core(t, &r) ? r.area : 0;
         f.compared += compared ? r.area : 0;
         f.cut += is_cut(work->item, t, &r) ? r.area : 0;
     }
@@ -193,7 +197,7 @@ static region_counts compare_regions(const an_work *work, const tile *t, const w
         const region r = region_of(claimed, i, NULL);
         bool same = false;
 
-        if (!is_in_tile(work->params, work->item, t, &r))
+        if (!is_in_core(work->params, work->item, t, &r))
             continue;
         f.claimed++;
         for (size_t k = 0; k < m && !same; k++) {
@@ -250,8 +254,8 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
         if (status == TC_OK && (f.same < f.claimed || f.same < f.computed))
             status = TC_NO_MATCH;
     }
-    return status == TC_OK && (confirmed < LEAST_CONFIRMED || ONE_CUT_IN * cut > pixels ||
-                               ONE_COMPARED_IN * compared < inner)
+    return status == TC_OK && (confirmed < LEAST_CONFIRMED || CUT_DIVISOR * cut > pixels ||
+                               COMPARED_DIVISOR * compared < inner)
                ? TC_NO_MATCH
                : status;
 }

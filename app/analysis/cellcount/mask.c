@@ -1,4 +1,9 @@
-/* cellcount on the CPU: finds the threshold, makes the mask of the cells, and fills holes in it. */
+/*
+ * cellcount on the CPU: finds the threshold, makes the mask of the cells, and fills holes in it.
+ * Each phase has a function for one band of rows, which several threads call for different bands,
+ * and may have a function that is called once after the last band (cc_work). A seam is the border
+ * between a band and the band before it.
+ */
 #include <string.h>
 
 #include "app/analysis/bits.h"
@@ -7,6 +12,8 @@
 
 /* --- pixels to bits -------------------------------------------------------------------------- */
 
+/* Adds the band's grey values to the thread's histogram. prepare.current: the grey values that the
+ * threshold applies to. */
 static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     const wu_pixels *const px = w->prepare.current;
@@ -17,6 +24,7 @@ static void histogram_band(cc_worker *w, size_t band, cc_scratch *s)
                             s->histogram);
 }
 
+/* Adds up the threads' histograms, and finds the threshold in the sum. */
 static tc_status end_histogram(cc_worker *w, tc_err *err)
 {
     const uint32_t size = (uint32_t)1 << w->work->pixels->bits;
@@ -39,6 +47,7 @@ static void clear_outside(const cc_worker *w, uint32_t y)
             words[x / 64] &= ~((uint64_t)1 << x % 64);
 }
 
+/* Applies the threshold to the band. */
 static void mask_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     const wu_pixels *const px = w->prepare.current;
@@ -72,7 +81,8 @@ static lab_picture background_picture(const cc_worker *w)
     return p;
 }
 
-static void holes_band(cc_worker *w, size_t band, cc_scratch *s)
+/* Labels the components of the background, holes or not, within the band. */
+static void background_band(cc_worker *w, size_t band, cc_scratch *s)
 {
     const lab_picture p = background_picture(w);
     uint32_t y0, y1;
@@ -81,7 +91,8 @@ static void holes_band(cc_worker *w, size_t band, cc_scratch *s)
     lab_label_band(&p, y0, y1, s->label);
 }
 
-static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
+/* Joins the components of the background across the seam before the band. */
+static void background_seam(cc_worker *w, size_t band, cc_scratch *s)
 {
     const lab_picture p = background_picture(w);
     uint32_t y0, y1;
@@ -92,7 +103,7 @@ static void holes_seam(cc_worker *w, size_t band, cc_scratch *s)
 
 /* Joins all background that touches the picture's border into one component, and sets w->outside to
  * its root. */
-static tc_status end_hole_seams(cc_worker *w, tc_err *err)
+static tc_status end_background_seams(cc_worker *w, tc_err *err)
 {
     const lab_picture p = background_picture(w);
     uint32_t *const edges = w->scratch[0].edges;
@@ -106,6 +117,7 @@ static tc_status end_hole_seams(cc_worker *w, tc_err *err)
             return status;
 
         for (size_t k = 0; k < runs; k++) {
+            /* Run k of row y; a row of `starts` has p.room elements. */
             const int32_t id = p.starts[(size_t)y * p.room + k];
 
             if (!cc_at_border(edges[2 * k], y, edges[2 * k + 1], y + 1, w->nx, w->ny))
@@ -150,8 +162,9 @@ static void fill_band(cc_worker *w, size_t band, cc_scratch *s)
     }
 }
 
+/* The phases: the function for a band, and the function after the last band. */
 const cc_work cc_histogram = { histogram_band, end_histogram };
 const cc_work cc_mask = { mask_band, NULL };
-const cc_work cc_holes = { holes_band, NULL };
-const cc_work cc_hole_seams = { holes_seam, end_hole_seams };
+const cc_work cc_holes = { background_band, NULL };
+const cc_work cc_hole_seams = { background_seam, end_background_seams };
 const cc_work cc_fill = { fill_band, NULL };
