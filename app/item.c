@@ -20,9 +20,9 @@ typedef struct item_run {
     void *worker;              /* the backend's worker; NULL if it is closed */
     const item_work *args;     /* the argument of item_process */
     wu_output output;          /* the item's arrays, once they are computed */
-    double open_seconds;       /* the time (seconds_worked) when the backend is opened */
-    bool finished;             /* the backend has made `output`; `state` is then not final */
-    bool final_saved;          /* a checkpoint with the final state was written */
+    double opened_at;          /* the value of seconds_worked just before the backend is opened */
+    bool finished; /* the backend has made `output` without a sync, so `state` is an earlier one */
+    bool final_saved; /* a checkpoint with the final state was written */
 } item_run;
 
 void job_device_release(job_device *d)
@@ -48,6 +48,7 @@ static bool cpu_takes_over(const job_device *d, tc_status status)
 static tc_status switch_to_cpu(const item_work *w, item_run *it, tc_status status, tc_err *err)
 {
     if (status == TC_TOO_LARGE) {
+        /* The device remains open for the items after this one. */
         progress_print(w->progress, "the CPU does this item", err->message);
     } else {
         progress_print(w->progress, "going on with the CPU", err->message);
@@ -91,7 +92,7 @@ static bool save_state(const item_work *w, const void *state, size_t bytes)
         return false;
     bw_checkpoint_completed();
     if (w->device->opened != NULL && bw_has_client())
-        driver_fault_reset_count();
+        driver_fault_reset_count(); /* the device has worked without a fault until now */
     return true;
 }
 
@@ -105,13 +106,14 @@ void item_checkpoint_between(const item_work *w)
 {
     if (!bw_time_to_checkpoint())
         return;
+    /* The checkpoint contains no state, since the next item has not been started. */
     w->files->position.item = w->index + 1;
     if (!save_state(w, NULL, 0))
         bw_checkpoint_failed();
 }
 
-/* Stops as the client or a signal requested, after writing a checkpoint unless the task was
- * aborted. */
+/* Called when the client or a signal has asked the program to stop. Writes a checkpoint, unless the
+ * task was aborted. Returns TC_TRY_LATER with the reason for the stop. */
 static tc_status stop_on_request(const item_work *w, item_run *it, tc_err *err)
 {
     tc_err ignored;
@@ -180,8 +182,8 @@ static void update_view(const item_work *w, item_run *it, uint64_t chunks_done)
                    fraction_at(w, work_share(it, chunks_done)), w->index, w->unit->job);
 }
 
-/* Called when all chunks are done: the backend makes the item's output, or, if it cannot, copies
- * its final state to it->state. */
+/* Called when all chunks are done: the backend makes the item's output. If the backend cannot do so
+ * (TC_MORE), copies its final state to it->state, from which end_item makes the output. */
 static tc_status end_steps(const item_work *w, item_run *it, tc_err *err)
 {
     const tc_status status =
@@ -216,9 +218,10 @@ static unsigned choose_threads(const item_work *w, const an_plan *plan)
     return n < most && !w->all_threads ? (unsigned)n : most;
 }
 
-/* Whether to decode the next item while the CPU computes this one: if this item uses only one of
- * several allowed threads, and decoding the next item is expected to take longer than starting a
- * thread. The next item is assumed to be as large as this one. */
+/* Whether to decode the next item while the CPU computes this one. This is done if this item uses
+ * only one of several allowed threads, and the next item is large enough: starting a thread takes
+ * longer than decoding a tiny item. As the next item's size is not looked up, it is assumed to be
+ * as large as this one. */
 static bool decodes_ahead(const item_work *w, const item_run *it)
 {
     const double least = 1e6; /* the least operations of an item for which this is worthwhile */
@@ -283,6 +286,7 @@ static tc_status check_state(const item_work *w, const item_run *it, tc_err *err
     const an_state_head *const head = w->files->state;
     const an_analysis *const analysis = w->unit->analysis;
 
+    /* A checkpoint of this item always has the same size, and at most plan.chunks chunks. */
     if (w->files->position.state_size != it->work.plan.state_bytes ||
         head->chunks_done > it->work.plan.chunks)
         return tc_fail(err, TC_BAD_INPUT, "the state is of another size");
@@ -292,6 +296,7 @@ static tc_status check_state(const item_work *w, const item_run *it, tc_err *err
 /* Sets it->state to the checkpoint's state if there is a valid one, otherwise to a new one. */
 static tc_status init_state(const item_work *w, item_run *it, tc_err *err)
 {
+    /* TC_OK: the checkpoint's state is valid. TC_BAD_INPUT: it is not. TC_MORE: there is none. */
     const tc_status status = w->files->state != NULL ? check_state(w, it, err) : TC_MORE;
 
     if (status == TC_OK) {
@@ -325,7 +330,7 @@ static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
                           .poll = &w->files->poll,
                           .launch_ms = w->launch_ms,
                           .speed = w->speed,
-                          .result_only = true };
+                          .result_only = true /* only finish will use the final state */ };
     if (status == TC_OK)
         status = unit->analysis->plan(unit->params, it->work.item, &it->work.plan, err);
     it->work.threads = choose_threads(w, &it->work.plan);
@@ -333,7 +338,7 @@ static tc_status begin_item(const item_work *w, item_run *it, tc_err *err)
         job_files_reserve(w->files, it->work.plan.state_bytes);
     if (status == TC_OK)
         status = init_state(w, it, err);
-    it->open_seconds = seconds_worked();
+    it->opened_at = seconds_worked();
     return_if_error(status);
     return_if_error(open_backend(w, it, err));
     if (it->work.device != NULL || decodes_ahead(w, it))
@@ -421,8 +426,8 @@ tc_status item_process(const item_work *w, tc_err *err)
         status = end_item(w, &it, err);
     /* The first element is the time of the device's steps; all other time counts as the host's. */
     if (status == TC_OK && it.work.device != NULL && !resumed)
-        *w->times = (item_times){ steps_end - it.open_seconds,
-                                  it.open_seconds - start + seconds_worked() - steps_end };
+        *w->times = (item_times){ steps_end - it.opened_at,
+                                  it.opened_at - start + seconds_worked() - steps_end };
     if (status == TC_TRY_LATER && has_begun && bw_request_reason()[0] != '\0')
         status = stop_on_request(w, &it, err);
     if (status == TC_OK && resumed)

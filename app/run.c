@@ -27,11 +27,11 @@ static double increase(double *reported, double share)
 
 /* Returns the seconds that the CPU will take for the remaining items according to their plans,
  * accurate to a factor of two. */
-static double cpu_seconds(const run_options *o, const job_files *files, const cost_model *w)
+static double cpu_seconds(const run_options *o, const job_files *files, const cost_model *model)
 {
     const size_t done = (size_t)files->position.item;
 
-    return (cost_total(w, done, spool_writing_cost(files->spool)) - cost_before(w, done)) /
+    return (cost_total(model, done, spool_writing_cost(files->spool)) - cost_before(model, done)) /
            (AN_CORE_SPEED * o->threads);
 }
 
@@ -49,11 +49,11 @@ static double least_cpu_seconds(void)
 static tc_status decide_device(const run_options *o, const an_unit *unit, const job_files *files,
                                bool *use_cpu, tc_err *err)
 {
-    cost_model w;
-    const tc_status status = cost_model_make(unit, /* on_device */ false, &w, err);
+    cost_model model;
+    const tc_status status = cost_model_make(unit, /* on_device */ false, &model, err);
 
-    *use_cpu = status == TC_OK && cpu_seconds(o, files, &w) < least_cpu_seconds();
-    cost_model_free(&w);
+    *use_cpu = status == TC_OK && cpu_seconds(o, files, &model) < least_cpu_seconds();
+    cost_model_free(&model);
     return status;
 }
 
@@ -117,22 +117,22 @@ static tc_status run_items(const run_options *o, const an_unit *unit, job_device
                            prefetch *next, job_files *files, progress *p, double *done, tc_err *err)
 {
     const size_t n = unit->job->n_items;
-    cost_model w;
+    cost_model model;
     view v = { .next = 0 }; /* the state of the picture for the screensaver */
-    tc_status status = cost_model_make(unit, device->opened != NULL, &w, err);
+    tc_status status = cost_model_make(unit, device->opened != NULL, &model, err);
 
     if (status == TC_OK && device->opened == NULL)
-        print_duration(unit, cpu_seconds(o, files, &w), o->threads, p);
+        print_duration(unit, cpu_seconds(o, files, &model), o->threads, p);
     for (size_t i = (size_t)files->position.item; status == TC_OK && i < n; i++) {
-        const double all = cost_total(&w, i, spool_writing_cost(files->spool));
-        const double from = increase(done, cost_before(&w, i) / all),
-                     to = increase(done, cost_before(&w, i + 1) / all);
+        const double total_cost = cost_total(&model, i, spool_writing_cost(files->spool));
+        const double from = increase(done, cost_before(&model, i) / total_cost),
+                     to = increase(done, cost_before(&model, i + 1) / total_cost);
         item_times times = { 0, 0 };
         const item_work work = { .unit = unit,
                                  .index = i,
                                  .fraction_before = from,
                                  .fraction_after = to,
-                                 .speed = w.speed,
+                                 .speed = model.speed,
                                  .times = &times,
                                  .threads = o->threads,
                                  .all_threads = o->all_threads,
@@ -147,21 +147,23 @@ static tc_status run_items(const run_options *o, const an_unit *unit, job_device
         /* files->state is not NULL if the job resumes from a checkpoint within this item. */
         files->item_saved = files->state != NULL;
         status = item_process(&work, err);
+        /* item_process may have closed a device that failed: the CPU does the remaining items. */
         if (device->opened == NULL)
-            cost_use_cpu(&w);
+            cost_use_cpu(&model);
         else if (status == TC_OK && times.chunks > 0)
-            cost_add_times(&w, i, &times);
+            cost_add_times(&model, i, &times);
         free(files->state); /* a checkpoint's state that was not used */
         files->state = NULL;
         if (status == TC_OK && i + 1 < n)
             item_checkpoint_between(&work);
     }
-    /* The fraction when writing the result file begins: all items are done, and so is the work
-     * unit's SHA-256, which write_result computes first. */
+    /* Sets *done to the fraction of the job that will be done when the result file begins to grow:
+     * all items, and the SHA-256 of the work unit's file, which write_result computes before it
+     * writes. */
     if (status == TC_OK)
-        increase(done, (cost_before(&w, n) + w.sha256_cost) /
-                           cost_total(&w, n, spool_writing_cost(files->spool)));
-    cost_model_free(&w);
+        increase(done, (cost_before(&model, n) + model.sha256_cost) /
+                           cost_total(&model, n, spool_writing_cost(files->spool)));
+    cost_model_free(&model);
     return status;
 }
 
@@ -176,20 +178,21 @@ typedef struct write_state {
  * written. */
 static void report_written(void *user, double share)
 {
-    const write_state *const w = user;
+    const write_state *const state = user;
     const double on_disk = 0.99; /* the rest is the time of the final fsync */
-    const double fraction = w->before + (1 - w->before) * on_disk * share;
+    const double fraction = state->before + (1 - state->before) * on_disk * share;
 
     bw_fraction_done(fraction);
-    progress_show(w->p, fraction, w->job->items[w->job->n_items - 1].name, w->job->n_items - 1);
+    progress_show(state->p, fraction, state->job->items[state->job->n_items - 1].name,
+                  state->job->n_items - 1);
 }
 
 /* Writes the result file from the spool. */
-static tc_status write_result(const char *path, const an_unit *unit, spool *s, write_state *w,
+static tc_status write_result(const char *path, const an_unit *unit, spool *s, write_state *state,
                               tc_err *err)
 {
     const wu_result_source source = { s, spool_read, spool_copy };
-    const wu_write_progress written = { report_written, w };
+    const wu_write_progress on_written = { report_written, state };
     TC_AUTO(wu_output_free) wu_output constants = { .n = 0 };
     TC_AUTO(wu_output_free) wu_output first_item = { .n = 0 }; /* declares the items' arrays */
     json_auto_t *parameters = an_params_as_run(unit->params);
@@ -201,8 +204,8 @@ static tc_status write_result(const char *path, const an_unit *unit, spool *s, w
     return_if_error(
         unit->analysis->declare_arrays(unit->params, &unit->job->items[0], &first_item, err));
     return_if_error(wu_job_compute_sha256(unit->job, err));
-    return wu_result_write(path, unit->job, parameters, &constants, &first_item, &source, &written,
-                           err);
+    return wu_result_write(path, unit->job, parameters, &constants, &first_item, &source,
+                           &on_written, err);
 }
 
 /* Prints the analysis' notes about the items, except a note that repeats the previous one. */
@@ -228,7 +231,7 @@ static tc_status run_open_job(const run_options *o, const an_unit *unit, job_fil
 {
     const size_t n_items = unit->job->n_items;
     job_device device = { .opened = NULL };
-    write_state w = { .p = p, .job = unit->job };
+    write_state writing = { .p = p, .job = unit->job };
     prefetch next;
     tc_status status;
 
@@ -244,6 +247,8 @@ static tc_status run_open_job(const run_options *o, const an_unit *unit, job_fil
     if (status == TC_OK) {
         const bool is_cpu = device.opened != NULL && device.opened->info.type & CL_DEVICE_TYPE_CPU;
         char name[sizeof device.opened->info.name + 32];
+
+        /* An OpenCL device may be the CPU itself: then the note says that no GPU is used. */
         snprintf(name, sizeof name, "%s%s",
                  device.opened == NULL ? "the CPU" : device.opened->info.name,
                  is_cpu ? " (the CPU, by OpenCL: no GPU)" : "");
@@ -252,7 +257,7 @@ static tc_status run_open_job(const run_options *o, const an_unit *unit, job_fil
         if (unit->job->about != NULL)
             progress_note(p, "about this work: %s", unit->job->about);
         note_items(unit, p);
-        status = run_items(o, unit, &device, &next, files, p, &w.before, err);
+        status = run_items(o, unit, &device, &next, files, p, &writing.before, err);
         progress_end_notes(p);
     }
     job_device_release(&device);
@@ -267,7 +272,7 @@ static tc_status run_open_job(const run_options *o, const an_unit *unit, job_fil
     }
     files->position.item = n_items;
     do
-        status = write_result(o->output, unit, files->spool, &w, err);
+        status = write_result(o->output, unit, files->spool, &writing, err);
     while (job_files_try_again(files, &status, p, err));
     progress_clear(p);
     if (status == TC_OK)
@@ -381,15 +386,18 @@ tc_status run_job(const run_options *options, tc_err *err)
         while (job_files_try_again(&files, &status, &p, err));
     if (status == TC_OK) {
         unit.job->threads = options->threads;
+        /* The label pictures are also written as runs: series of pixels with equal labels in a row
+         * (label_runs.h). */
         if (options->label_runs_path != NULL)
-            spool_write_runs_to(files.spool,
-                                options->label_runs_path); /* also writes label pictures as runs */
+            spool_write_runs_to(files.spool, options->label_runs_path);
         p.n_items = unit.job->n_items;
         status = run_open_job(options, &unit, &files, &p, err);
     }
-    /* Whether checkpoint and spool are kept. After success, and if an image is damaged, they are
-     * removed, but a task of a BOINC client leaves them to the client, which empties the task's
-     * folder: removing gigabytes takes long, and the task could not be stopped meanwhile. */
+    /* Whether checkpoint and spool are kept, so that a later run can continue. After success, and
+     * if an image is damaged for good, they are useless and are removed. But a task of a BOINC
+     * client leaves them to the client, which empties the task's folder: removing gigabytes takes
+     * long, and the task could not be stopped meanwhile. After any other error they are kept,
+     * unless the work unit is invalid (TC_BAD_INPUT) and no work was saved. */
     bool keep = status != TC_BAD_INPUT;
 
     if (status == TC_OK)

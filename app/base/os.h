@@ -38,9 +38,10 @@ ptrdiff_t os_read_at(int fd, void *data, size_t n, uint64_t at);
 ptrdiff_t os_write_at(int fd, const void *data, size_t n, uint64_t at);
 /* Waits until the file's content is on the disk. Returns false (errno) on an error. */
 bool os_sync(int fd);
-/* Called after each of several consecutive writes, with the offsets where it began and ended. Waits
- * if much of the file is not on the disk yet, so that the final os_sync takes little time. Returns
- * false if a part could not be written to the disk. */
+/* Brings a growing file to the disk while it is written, so that the final os_sync takes little
+ * time. To be called after each of several consecutive writes. from, to: the offsets where this
+ * write began and ended. Waits if much of the file is not on the disk yet. Returns false if a part
+ * could not be written to the disk. */
 bool os_sync_written(int fd, uint64_t from, uint64_t to);
 /* Reserves disk space so that the file can grow to `size` bytes; its length does not change.
  * Returns false if the file system cannot do so, or is full. */
@@ -52,10 +53,11 @@ bool os_lock(int fd);
  * where the file system can. Returns false (errno) on an error. */
 bool os_replace(const char *from, const char *to);
 enum { OS_VERSION_TEXT = 128 }; /* bytes of the text that os_file_version writes */
-/* Writes a text without spaces that differs after the content of the open file has changed: device,
- * inode, size, and the times of the last changes of content and inode, in nanoseconds. Returns
- * false if the file has changed within the last seconds, so that a further change might leave the
- * same times, or if the system has no such numbers. */
+/* Writes a text without spaces that identifies the present content of the open file: after a
+ * change of the content, the function writes another text. The text consists of device, inode,
+ * size, and the times of the last changes of content and inode, in nanoseconds. Returns false if
+ * the file has changed within the last seconds, so that a further change might leave the same
+ * times, or if the system has no such numbers. */
 bool os_file_version(int fd, char text[OS_VERSION_TEXT]);
 /* Whether both names refer to the same existing file. */
 bool os_same_file(const char *a, const char *b);
@@ -109,8 +111,8 @@ void os_exit_now(int code) __attribute__((noreturn));
  * asks the program to end. number: the signal's number. If `stop` calls signal(number, SIG_DFL),
  * the next such signal ends the process. */
 void os_set_stop_handler(void (*stop)(int number));
-/* Ends the process by the signal `number` on systems where the parent process can distinguish this
- * from an error; on others returns. */
+/* On systems where a parent process can tell the end by a signal from an exit with an error: ends
+ * the process by the signal `number`. On other systems the function does nothing, and returns. */
 void os_exit_by_signal(int number);
 /* Stores a copy of argv (main's) and of the environment for os_restart, which cannot allocate
  * memory. variable: the name of the environment variable that os_restart sets. Returns false if
@@ -159,10 +161,11 @@ enum {
 /* Confines this process, which must have a single thread, and its later threads, for good. From now
  * on the process can open only files in `places`; files that are open remain so. It can make only
  * the system calls that `calls` (OS_CALLS_...) allows: it cannot start programs or processes,
- * create sockets or affect other processes, and it can write to standard output and standard error
- * only at their end. Standard input becomes empty. Also returns true where the system supports only
- * a part of this, or nothing: see os_landlock_version. Returns false (errno) on an error; the
- * process may then be partly confined. */
+ * create sockets or affect other processes. To standard output and standard error it can only
+ * append: if they are files, it cannot overwrite what they contain. Standard input becomes empty.
+ * Also returns true where the system supports only a part of this, or nothing: see
+ * os_landlock_version. Returns false (errno) on an error; the process may then be partly confined.
+ */
 bool os_confine(const os_place *places, unsigned calls);
 /* Returns the version of the kernel's Landlock interface, by which os_confine restricts access to
  * files; 0 if os_confine cannot restrict it. */
@@ -198,9 +201,9 @@ bool os_random(void *out, size_t n);
  * error is not a terminal. */
 size_t os_terminal_columns(void);
 
-/* Allocates zeroed memory for a large array that is written almost everywhere: uses huge pages if
- * possible, as the kernel takes long to provide many small pages. The caller frees it with free().
- * NULL if there is not enough memory. */
+/* Allocates zeroed memory for a large array of which nearly all elements will be written. Uses huge
+ * pages if possible, as the kernel takes long to provide many small pages. The caller frees the
+ * memory with free(). Returns NULL if there is not enough memory. */
 void *os_alloc_zeroed(size_t bytes);
 /* Returns to the system the freed memory that the C library keeps for later. */
 void os_trim_memory(void);

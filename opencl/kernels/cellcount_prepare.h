@@ -2,8 +2,8 @@
  * The kernels of cellcount.cl that prepare grey values for the threshold, by the same steps as
  * app/analysis/cellcount/prepare.c: Gaussian filter, then subtraction of the background. Each step
  * reads the grey values from one plane and writes them to another; `sums` holds 32-bit intermediate
- * values, one for each pixel. A launch processes the rows from first_row on; if a work-item
- * processes several rows, end_row is the end of the launch's rows.
+ * values, one for each pixel. A launch processes the rows from first_row on. Kernels whose
+ * work-items process several rows each also get end_row, the row after the launch's last row.
  */
 #ifndef OCL_CELLCOUNT_PREPARE_H
 #define OCL_CELLCOUNT_PREPARE_H
@@ -22,6 +22,7 @@ __kernel GROUP_ATTRIBUTE void cc_smooth_x(__global const PIXEL *in, __constant u
 {
     const int x = (int)get_global_id(0), i = ((int)get_global_id(1) + first_row) * nx + x;
 
+    /* Pixel i is value number x of a line of nx adjacent values (step 1). */
     if (x < nx)
         sums[i] =
             rounded(blurred_pixels(in, weight, radius, i, x, nx, 1), CC_WEIGHT_BITS - CC_GREY_BITS);
@@ -44,22 +45,25 @@ __kernel GROUP_ATTRIBUTE void cc_smooth_y(__global const uint *sums, __constant 
 /* --- the mean of the surroundings ------------------------------------------------------------ */
 
 /* Fits a straight line to the n values within `radius` of position `at` in a row or column of
- * `length` values, and returns n times the line's value at `at`. This differs from the sum of the
- * values only if an end of the row or column is within the radius. sum: the sum of the values.
- * moment: the sum of value times position. */
+ * `length` values, and returns n times the line's value at `at`. If `at` is in the middle of the n
+ * values, this is the sum of the values. Otherwise an end of the row or column is within the
+ * radius, and cc_line_rise returns the difference from the sum. sum: the sum of the values. moment:
+ * the sum of value times position. */
 long cc_line_sum(int at, int radius, int length, long sum, long moment)
 {
     const int first = TC_MAX(0, at - radius), n = TC_MIN(length, at + radius + 1) - first,
-              u = 2 * (at - first) - n + 1;
+              u = 2 * (at - first) - n + 1; /* twice the distance from the middle to `at` */
 
+    /* The moment becomes the sum of each value times twice its distance from the middle, which is
+     * at (2 first + n - 1) / 2. */
     return u == 0 ? sum : sum + cc_line_rise(2 * moment - (2 * first + n - 1) * sum, u, n);
 }
 
 /* Sets `sums`, for each pixel, to the sum of the values of the pixel's column in the 2 radius + 1
- * rows around it, or, if `lines` is set, to the result of cc_line_sum. A work-item computes
+ * rows around it, or, if `fits_lines` is set, to the result of cc_line_sum. A work-item computes
  * CC_COLUMN_PIXELS rows of a column. */
 __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *sums, int radius,
-                                      int lines, int nx, int ny, int first_row, int end_row)
+                                      int fits_lines, int nx, int ny, int first_row, int end_row)
 {
     const int x = (int)get_global_id(0), y0 = first_row + (int)get_global_id(1) * CC_COLUMN_PIXELS;
     int sum = 0;
@@ -78,17 +82,19 @@ __kernel GROUP_ATTRIBUTE void cc_sums(__global const PIXEL *in, __global int *su
 
         sum += entering;
         moment += (long)(y + radius) * entering;
-        sums[y * nx + x] = lines ? (int)cc_line_sum(y, radius, ny, sum, moment) : sum;
+        sums[y * nx + x] = fits_lines ? (int)cc_line_sum(y, radius, ny, sum, moment) : sum;
         sum -= leaving;
         moment -= (long)(y - radius) * leaving;
     }
 }
 
 /* Removes from each value (by cc_remove_background) the mean of the values in the square of side
- * 2 radius + 1 around its pixel or, with `lines`, the value of the fitted lines. sums: the result
- * of cc_sums. A work-item computes CC_TILE pixels of a row. */
+ * 2 radius + 1 around its pixel or, with `fits_lines`, the value of the fitted lines. middle,
+ * ratio: the grey value that replaces the background, and the way, as `level` and `ratio` of
+ * cc_remove_background. sums: the result of cc_sums. A work-item computes CC_TILE pixels of a row.
+ */
 __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const int *sums,
-                                      __global PIXEL *out, int radius, int lines, uint middle,
+                                      __global PIXEL *out, int radius, int fits_lines, uint middle,
                                       int ratio, int nx, int ny, int first_row)
 {
     const int x0 = (int)get_global_id(0) * CC_TILE, y = (int)get_global_id(1) + first_row;
@@ -106,14 +112,14 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
         const int n = rows * (TC_MIN(nx, x + radius + 1) - TC_MAX(0, x - radius));
         const int entering = x + radius < nx ? sums[y * nx + x + radius] : 0;
         const int leaving = x >= radius ? sums[y * nx + x - radius] : 0;
-        uint ground;
+        uint background;
 
         sum += entering;
         moment += (long)(x + radius) * entering;
-        ground =
-            cc_background_at(lines ? cc_line_sum(x, radius, nx, sum, moment) : sum, n, (PIXEL)~0);
+        background = cc_background_at(fits_lines ? cc_line_sum(x, radius, nx, sum, moment) : sum, n,
+                                      (PIXEL)~0);
         out[y * nx + x] =
-            (PIXEL)cc_remove_background(in[y * nx + x], ground, middle, ratio, (PIXEL)~0);
+            (PIXEL)cc_remove_background(in[y * nx + x], background, middle, ratio, (PIXEL)~0);
         sum -= leaving;
         moment -= (long)(x - radius) * leaving;
     }
@@ -125,22 +131,23 @@ __kernel GROUP_ATTRIBUTE void cc_mean(__global const PIXEL *in, __global const i
 /*
  * Sets `out` to the greatest value within the disc around each pixel if flip is 0, or to the least
  * value if flip has all bits of a value set: values are combined with flip by exclusive or, before
- * and after. If `level` is set, this extreme value is the background instead, and `out` is the
- * value of `from` with the background removed (by cc_remove_background). disc[|dy|] describes the
- * disc's row dy, of 2 w + 1 pixels: bits 0 to 15 are w, the bits above are the greatest k with 2^k
- * <= 2 w + 1.
+ * and after. If removes_background is set, this extreme value is the background, and `out` becomes
+ * the value of `from` with the background removed (by cc_remove_background; middle, ratio: as for
+ * cc_mean). disc[|dy|] describes the disc's row dy, of 2 w + 1 pixels: bits 0 to 15 are w, the bits
+ * above are the greatest k with 2^k <= 2 w + 1.
  *
  * A work-group computes GROUP columns of CC_DISC_ROWS rows. It reads the rows of the picture that
- * the discs of these pixels reach, one after another. For each row it computes in local memory the
- * maximum of the 1, then 2, 4, ... pixels from each pixel on; two such maxima that overlap give the
- * maximum over a row of a disc.
+ * the discs of these pixels reach, one after another. For each row it computes in local memory, for
+ * each pixel, the maximum of 2^power pixels: this pixel and those to its right, for power 0, 1, 2,
+ * and so on. The maximum over a row of a disc is the greater of two such maxima, which overlap: one
+ * begins at the left end of the disc's row, the other ends at its right end.
  */
 __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const PIXEL *from,
                                       __global PIXEL *out, __constant uint *disc, int radius,
-                                      uint flip, int level, uint middle, int ratio, int nx, int ny,
-                                      int first_row, int end_row)
+                                      uint flip, int removes_background, uint middle, int ratio,
+                                      int nx, int ny, int first_row, int end_row)
 {
-    __local PIXEL line[2][GROUP + 2 * CC_MOST_RADIUS]; /* each power reads one, writes the other */
+    __local PIXEL line[2][GROUP + 2 * CC_MOST_RADIUS]; /* maxima of one power and of the next */
     const int local_id = (int)get_local_id(0), x = (int)get_global_id(0),
               left = x - local_id - radius, width = GROUP + 2 * radius;
     const int y0 = first_row + (int)get_global_id(1) * CC_DISC_ROWS;
@@ -166,8 +173,8 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
                 if (dy <= radius && (int)(disc[dy] >> 16) == power) {
                     const int a = local_id + radius - half_width,
                               b = local_id + radius + half_width + 1 - (1 << power);
-                    const PIXEL before = line[line_index][a], behind = line[line_index][b],
-                                both = TC_MAX(before, behind);
+                    const PIXEL left_part = line[line_index][a], right_part = line[line_index][b],
+                                both = TC_MAX(left_part, right_part);
 
                     most[k] = TC_MAX(most[k], both);
                 }
@@ -186,7 +193,7 @@ __kernel GROUP_ATTRIBUTE void cc_disc(__global const PIXEL *in, __global const P
     for (int k = 0; k < CC_DISC_ROWS; k++)
         if (x < nx && y0 + k < end_row)
             out[(y0 + k) * nx + x] = (PIXEL)(most[k] ^ flip);
-    if (!level || x >= nx)
+    if (!removes_background || x >= nx)
         return;
 #pragma unroll 1
     for (int y = y0; y < TC_MIN(end_row, y0 + CC_DISC_ROWS); y++) {
