@@ -23,13 +23,13 @@
 
 enum {
     BLOCK = 1 << 16,     /* bytes that are copied at a time */
-    RECORD_MAX = 1 << 16 /* bytes, with the final NUL, that are read from the end of a record */
+    RECORD_MAX = 1 << 16 /* size of the buffer for the end of a record and a NUL */
 };
 
 /* --- private copies -------------------------------------------------------------------------- */
 
 /* The beginning of the names of private folders. */
-#define PRIVATE "texcell-"
+#define PRIVATE_PREFIX "texcell-"
 
 /* Returns the folder in which private folders are made. */
 static const char *private_place(void)
@@ -48,7 +48,7 @@ tc_status val_private_folder(char **folder, tc_err *err)
     if (!os_random(&number, sizeof number))
         return tc_fail(err, TC_TRY_LATER, "the system provides no random numbers: %s",
                        strerror(errno));
-    snprintf(name, sizeof name, PRIVATE "%016" PRIx64, number);
+    snprintf(name, sizeof name, PRIVATE_PREFIX "%016" PRIx64, number);
     *folder = wu_join_path(private_place(), name, "");
     if (*folder == NULL)
         return tc_no_memory(err, name);
@@ -83,7 +83,7 @@ void val_private_remove(char **folder)
 static int clean_entry(void *user, const char *name, bool may_be_folder)
 {
     enum { DAY = 86400 };
-    static const char begin[] = PRIVATE;
+    static const char begin[] = PRIVATE_PREFIX;
     const size_t n = sizeof begin - 1;
 
     if (may_be_folder && strncmp(name, begin, n) == 0 && strlen(name) == n + 16 &&
@@ -121,6 +121,7 @@ tc_status val_copy_bytes(int in, const char *from, int out, val_copy *copy, tc_e
     tc_sha256_begin(&sum);
     while (status == TC_OK && got > 0) {
         status = tc_read_at(in, from, copy->size, block, BLOCK, &got, err);
+        /* If out < 0, the bytes are only read, for their number and SHA-256. */
         if (status == TC_OK && out >= 0 && !tc_write_at(out, copy->size, block, got))
             status = tc_fail(err, TC_TRY_LATER, "%.600s: cannot be written: %s", copy->path,
                              strerror(errno));
@@ -182,14 +183,14 @@ void val_copy_free(val_copy *copy)
 /* --- records of work units and accepted uploads -----------------------------------------------
  *
  * Each work unit has a record, a file with a line for each accepted upload: SHA-256, size, name. A
- * line about the work unit's own file, which texcell-submit writes too, has the version of this
- * file (os_file_version) in place of the name. If several lines are about one upload, the last one
- * counts. Records are not synced to the disk: after a power cut an upload may have no record, and
- * is then checked again. */
+ * record may also have a line about the work unit's own file. This line has the version of the work
+ * unit's file (os_file_version) in place of the name; texcell-submit writes such lines, too. If
+ * several lines are about one upload, the last line counts. Records are not synced to the disk:
+ * after a power cut an upload may have no record, and is then checked again. */
 
 /* Returns the path of a work unit's record, owned by the caller. name: its first n bytes are the
  * name of the work unit. Returns NULL if there is no memory. */
-static char *record_named(const char *folder, const char *name, size_t n)
+static char *record_path(const char *folder, const char *name, size_t n)
 {
     char *const unit = tc_strndup(name, n);
     char *const path = unit == NULL ? NULL : wu_join_path(folder, unit, "");
@@ -200,12 +201,12 @@ static char *record_named(const char *folder, const char *name, size_t n)
 
 /* Returns the path of the record of an upload's work unit, owned by the caller. Returns NULL if
  * there is no memory. */
-static char *record_of(const char *folder, const char *upload)
+static char *record_path_of_upload(const char *folder, const char *upload)
 {
     const char *const name = os_base_name(upload);
     const size_t n = val_workunit_length(name);
 
-    return record_named(folder, name, n > 0 ? n : strlen(name));
+    return record_path(folder, name, n > 0 ? n : strlen(name));
 }
 
 /* Reads the last RECORD_MAX - 1 bytes of a record, or all if it is shorter. Sets text to "" if
@@ -226,11 +227,11 @@ static tc_status read_record(const char *path, char text[RECORD_MAX], tc_err *er
     return status == TC_BAD_INPUT && os_kind_of(path) == OS_NOTHING ? TC_OK : status;
 }
 
-/* Returns the last line of a record (`text`) that ends with the name of `upload`, or NULL. For the
- * work unit's own file, `upload` is its version. */
-static const char *find_line(const char *text, const char *upload)
+/* Returns the last line of a record (`text`) that ends with the name in `subject`, or NULL if there
+ * is no such line. subject: the path of an upload, or the version of the work unit's own file. */
+static const char *find_line(const char *text, const char *subject)
 {
-    const char *const name = os_base_name(upload), *last = NULL;
+    const char *const name = os_base_name(subject), *last = NULL;
     const size_t n = strlen(name);
 
     for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
@@ -240,23 +241,22 @@ static const char *find_line(const char *text, const char *upload)
     return last;
 }
 
-/* Writes the line of a record about an upload into `out`, a buffer of `room` bytes. For the work
- * unit's own file, `upload` is its version. */
-static void write_line(const char sha256[TC_SHA256_TEXT], uint64_t size, const char *upload,
+/* Writes a line of a record into `out`, a buffer of `room` bytes. subject: as for find_line. */
+static void write_line(const char sha256[TC_SHA256_TEXT], uint64_t size, const char *subject,
                        char *out, size_t room)
 {
-    snprintf(out, room, "%s %" PRIu64 " %s\n", sha256, size, os_base_name(upload));
+    snprintf(out, room, "%s %" PRIu64 " %s\n", sha256, size, os_base_name(subject));
 }
 
-/* Appends a line to the record `path` in `folder`. Returns false, with errno set, after a failure.
- */
+/* Appends a line to the record `path` in `folder`. subject: as for find_line. Returns false, with
+ * errno set, after a failure. */
 static bool append_line(const char *folder, const char *path, const char sha256[TC_SHA256_TEXT],
-                        uint64_t size, const char *upload)
+                        uint64_t size, const char *subject)
 {
     char line[600] = "\n"; /* ends a line that a crash of the system may have left incomplete */
     int fd = os_open(path, OS_APPEND);
 
-    write_line(sha256, size, upload, line + 1, sizeof line - 1);
+    write_line(sha256, size, subject, line + 1, sizeof line - 1);
     if (fd < 0 && errno == ENOENT && wu_make_folder(folder, NULL) == TC_OK)
         fd = os_open(path, OS_APPEND);
     if (fd < 0)
@@ -273,7 +273,7 @@ static bool append_line(const char *folder, const char *path, const char sha256[
 tc_status val_record_accepted(const char *folder, const char *upload, const val_copy *copy,
                               tc_err *err)
 {
-    TC_AUTOFREE char *const path = record_of(folder, upload);
+    TC_AUTOFREE char *const path = record_path_of_upload(folder, upload);
 
     if (path == NULL)
         return tc_no_memory(err, upload);
@@ -285,7 +285,7 @@ tc_status val_record_accepted(const char *folder, const char *upload, const val_
 tc_status val_check_accepted(const char *folder, const char *upload, const val_copy *copy,
                              bool *known, tc_err *err)
 {
-    char *const path = record_of(folder, upload), *const text = malloc(RECORD_MAX);
+    char *const path = record_path_of_upload(folder, upload), *const text = malloc(RECORD_MAX);
     char want[600];
     const char *line = NULL;
     tc_status status =
@@ -304,12 +304,12 @@ tc_status val_check_accepted(const char *folder, const char *upload, const val_c
 
 /* Returns the path of the record of a work unit, owned by the caller. Returns NULL if there is no
  * memory. */
-static char *record_of_unit(const char *folder, const wu_job *job)
+static char *record_path_of_job(const char *folder, const wu_job *job)
 {
     const char *const name = os_base_name(job->path), *const end = strrchr(name, '.');
 
-    return record_named(folder, name,
-                        end != NULL && end > name ? (size_t)(end - name) : strlen(name));
+    return record_path(folder, name,
+                       end != NULL && end > name ? (size_t)(end - name) : strlen(name));
 }
 
 /* Sets job->file_sha256 from the line about this version of the file, if there is one. */
@@ -328,7 +328,7 @@ tc_status val_job_sha256(const char *folder, wu_job *job, tc_err *err)
     const int fd = job->archive->fd;
     char version[OS_VERSION_TEXT], after[OS_VERSION_TEXT];
     TC_AUTOFREE char *const record =
-        folder != NULL && os_file_version(fd, version) ? record_of_unit(folder, job) : NULL;
+        folder != NULL && os_file_version(fd, version) ? record_path_of_job(folder, job) : NULL;
 
     if (record != NULL)
         recall_unit(record, version, job);
@@ -349,16 +349,18 @@ static void remove_record(char *path)
     free(path);
 }
 
+/* The record of the upload's work unit has the lines of all uploads of this work unit. */
 void val_remove_records(const char *folder, const char *upload)
 {
-    remove_record(record_of(folder, upload));
+    remove_record(record_path_of_upload(folder, upload));
 }
 
+/* Does the same as val_remove_records, but for the name of a work unit. */
 void val_forget_unit(const char *folder, const char *workunit)
 {
     const char *const name = os_base_name(workunit);
 
-    remove_record(record_named(folder, name, strlen(name)));
+    remove_record(record_path(folder, name, strlen(name)));
 }
 
 /* --- refused uploads -------------------------------------------------------------------------- */
@@ -416,8 +418,10 @@ static void delete_excess_files(const char *folder)
     }
 }
 
-/* Moves an upload into a folder on another disk. path: the new path of the file. */
-static tc_status move_to_disk(const char *folder, const char *upload, const char *path, tc_err *err)
+/* Moves an upload into a folder on another disk, where rename is not possible: copies it, then
+ * removes the original. path: the new path of the file. */
+static tc_status move_by_copying(const char *folder, const char *upload, const char *path,
+                                 tc_err *err)
 {
     val_copy copy = { .path = NULL };
 
@@ -446,7 +450,7 @@ tc_status val_quarantine(const char *folder, const char *upload, tc_err *err)
         if (errno != EXDEV)
             return tc_fail(err, TC_TRY_LATER, "%.500s: cannot be moved to %.400s: %s", upload,
                            folder, strerror(errno));
-        return_if_error(move_to_disk(folder, upload, path, err));
+        return_if_error(move_by_copying(folder, upload, path, err));
     }
     delete_excess_files(folder);
     return TC_OK;

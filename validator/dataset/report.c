@@ -1,8 +1,8 @@
 /*
  * Writes the data set as an HTML page: progress, refused results with their reasons, the newest
- * items, and histograms. The page is one file, so that a cron job can publish it. It shows nothing
- * about hosts and users (the data set has nothing about them) and no folder of the server, and
- * names are escaped.
+ * items, and histograms. The page is one file, so that a cron job can publish it. It is safe to
+ * publish: the data set has no information about hosts and users, put_without_folders removes the
+ * paths of the server's folders from messages, and names are escaped for HTML.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -168,6 +168,7 @@ static tc_status put_progress(report_writer *r, tc_err *err)
                               "FROM units GROUP BY analysis ORDER BY analysis",
                               err));
     return_if_error(put_days(r, err));
+    /* The note is about the table below it, which has at most MAX_REFUSED rows, newest first. */
     wu_page_printf(&r->page,
                    "</section>\n<section>\n<h2>Refused and failed</h2>\n<p class=note>The last %d. "
                    "The files of refused results are kept.</p>\n",
@@ -203,9 +204,10 @@ static bool has_histogram(const char *column)
     return true;
 }
 
-/* Reads all rows, and adds the numbers of each column to its spread. All rows must be read twice:
- * first with `binned` false, for the ranges, then with `binned` true, for the histograms. */
-static tc_status scan_rows(const report_writer *r, sqlite3_stmt *rows, wu_histogram *spreads,
+/* Reads all rows, and adds the numbers in column i to histograms[i]. All rows must be read twice:
+ * first with `binned` false, to find the range of each column, then with `binned` true, to count
+ * the values in the bins. */
+static tc_status scan_rows(const report_writer *r, sqlite3_stmt *rows, wu_histogram *histograms,
                            bool binned, tc_err *err)
 {
     tc_status status = TC_OK;
@@ -214,49 +216,49 @@ static tc_status scan_rows(const report_writer *r, sqlite3_stmt *rows, wu_histog
         for (int i = 0; i < sqlite3_column_count(rows) && i < MAX_COLUMNS; i++)
             if (sqlite3_column_type(rows, i) == SQLITE_INTEGER ||
                 sqlite3_column_type(rows, i) == SQLITE_FLOAT)
-                wu_histogram_add(&spreads[i], sqlite3_column_double(rows, i), binned);
+                wu_histogram_add(&histograms[i], sqlite3_column_double(rows, i), binned);
     return status;
 }
 
-/* Draws the histograms of a table. group: text that is appended to the number of rows, and says
- * which rows they are; or "". */
+/* Draws the histograms of a table. group: says which rows of the table `rows` has, in the form
+ * ", KEY VALUE"; it is printed after "Of N rows". "": `rows` has rows of all kinds. */
 static tc_status put_histograms(report_writer *r, const char *table, sqlite3_stmt *rows,
                                 const char *group, tc_err *err)
 {
-    TC_AUTOFREE wu_histogram *const spreads = calloc(MAX_COLUMNS, sizeof *spreads);
+    TC_AUTOFREE wu_histogram *const histograms = calloc(MAX_COLUMNS, sizeof *histograms);
     int n_drawn = 0;
     uint64_t n = 0;
-    if (spreads == NULL)
+    if (histograms == NULL)
         return tc_no_memory(err, table);
-    return_if_error(scan_rows(r, rows, spreads, false /* ranges */, err));
+    return_if_error(scan_rows(r, rows, histograms, false /* ranges */, err));
     for (int i = 0; i < MAX_COLUMNS; i++)
-        n = spreads[i].n > n ? spreads[i].n : n;
+        n = histograms[i].n > n ? histograms[i].n : n;
     if (n < MIN_ROWS)
         return TC_OK;
-    return_if_error(scan_rows(r, rows, spreads, true /* histograms */, err));
+    return_if_error(scan_rows(r, rows, histograms, true /* histograms */, err));
     wu_page_printf(&r->page, "<h3>");
     wu_page_text(&r->page, table);
     wu_page_printf(&r->page, "</h3>\n<p class=note>Of %" PRIu64 " rows%s</p>\n<div class=hists>\n",
                    n, group);
     for (int i = 0; i < sqlite3_column_count(rows) && i < MAX_COLUMNS && n_drawn < MAX_HISTOGRAMS;
          i++) {
-        if (spreads[i].n < 2 || spreads[i].most <= spreads[i].least ||
+        if (histograms[i].n < 2 || histograms[i].most <= histograms[i].least ||
             !has_histogram(sqlite3_column_name(rows, i)))
             continue;
         n_drawn++;
         wu_page_printf(&r->page, "<figure class=hist><figcaption>");
         wu_page_text(&r->page, sqlite3_column_name(rows, i));
         wu_page_printf(&r->page, "</figcaption>");
-        wu_page_histogram(&r->page, &spreads[i]);
+        wu_page_histogram(&r->page, &histograms[i]);
         wu_page_printf(&r->page, "</figure>\n");
     }
     wu_page_printf(&r->page, "</div>\n");
     return TC_OK;
 }
 
-/* A "cut" table (val_cut_axes) has several rows an item, one for each combination of its key
- * columns, such as levels and distance; the table NAME_groups lists these combinations. For a cut
- * table: sets `where` to an SQL condition that selects the rows of the first combination, and
+/* A table is "cut" (val_cut_axes) if it has several rows for each item: one row for each
+ * combination of values of its key columns. The table NAME_groups lists these combinations. For a
+ * cut table: sets `where` to an SQL condition that selects the rows of the first combination, and
  * `group` to text that names this combination. For other tables both become "". size: bytes of each
  * buffer. */
 static tc_status select_first_group(const report_writer *r, const char *table, char *where,

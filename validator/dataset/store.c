@@ -20,7 +20,8 @@ typedef struct unit {
     const val_delivery *d;
     wu_result_file file;
     wu_tables tables;
-    char workunit[64];           /* CRC-32 and size of the work unit's file: "358765c0-40960" */
+    char file_key[64]; /* short key of the work unit's file, for the data set and names: its
+                          CRC-32 and size, such as "358765c0-40960" */
     char sha256[TC_SHA256_TEXT]; /* SHA-256 of the work unit's file; identifies the unit */
     const char *analysis;        /* from result.json */
     char *parameters;            /* JSON text, allocated by jansson */
@@ -28,9 +29,9 @@ typedef struct unit {
                                     and SHA-256 of its data */
     const char *checked;         /* "workunit" if the result was checked against its work unit,
                                     "result" if against its own description of the work unit */
-    char copy_name[160];         /* name of the copy in the folder, or "" if there is no copy */
-    wu_npz_writer *copy; /* the copy, complete but not yet renamed to copy_name; NULL if there is no
-                            copy */
+    char copy_name[160];         /* name of the copy in d->folder, or "" if no copy is needed */
+    wu_npz_writer *copy; /* the result's copy, complete but not yet renamed to copy_name; NULL if
+                            there is no copy */
 } unit;
 
 /* --- digests of arrays ------------------------------------------------------------------------ */
@@ -63,7 +64,8 @@ static tc_status digest_of_array(const unit *u, size_t index, unsigned char *blo
     return wu_npz_stream_end(stream, err);
 }
 
-/* Returns the array's element of unit.arrays. */
+/* Returns the description of an array, as unit.arrays contains it: [type, shape, CRC-32, SHA-256].
+ */
 static json_t *describe_array(const wu_array_info *info, const digest *d)
 {
     static const char *const types[] = { "bool",    "uint8",   "int32", "int64",
@@ -106,7 +108,7 @@ static tc_status read_unit(unit *u, tc_err *err)
     return_if_error(wu_tables_find(&u->file, &u->tables, err));
     json = wu_npz_json(u->file.npz);
     workunit = json_object_get(json, "workunit");
-    snprintf(u->workunit, sizeof u->workunit, "%.8s-%" JSON_INTEGER_FORMAT,
+    snprintf(u->file_key, sizeof u->file_key, "%.8s-%" JSON_INTEGER_FORMAT,
              json_string_value(json_object_get(workunit, "crc32")),
              json_integer_value(json_object_get(workunit, "size")));
     snprintf(u->sha256, sizeof u->sha256, "%s",
@@ -133,6 +135,7 @@ static void free_unit(unit *u)
 static tc_status check_result(unit *u, tc_err *err)
 {
     const val_delivery *const d = u->d;
+    /* fraction is 0 and blind is set: pixels are used only for items that are in doubt. */
     const val_verification how = { .blind = true, .threads = 1, .max_memory = d->max_memory };
     TC_AUTO(an_unit_free) an_unit workunit = { .job = NULL };
     const tc_status status =
@@ -149,8 +152,9 @@ static tc_status check_result(unit *u, tc_err *err)
 
 /* --- units that are stored already ----------------------------------------------------------- */
 
-/* Returns the name, first in alphabetical order, of an array that differs between two objects like
- * unit.arrays, or NULL. */
+/* Compares two objects that describe arrays as unit.arrays does. Returns the name of an array that
+ * only one of them has, or whose descriptions differ: of all such names, the first in alphabetical
+ * order. Returns NULL if the objects are equal. */
 static const char *first_difference(const json_t *a, const json_t *b)
 {
     const json_t *const objects[2] = { a, b };
@@ -168,31 +172,31 @@ static const char *first_difference(const json_t *a, const json_t *b)
     return first;
 }
 
-/* Compares the result with a stored unit. row: the id, analysis, parameters and arrays of that
- * unit. */
+/* Compares the result with a stored unit: a row of the table units, which belongs to the same work
+ * unit. row: the id, analysis, parameters and arrays of the stored unit. */
 static tc_status compare_units(const val_dataset *ds, const unit *u, sqlite3_stmt *row, tc_err *err)
 {
-    const char *const text[] = { (const char *)sqlite3_column_text(row, 1),
-                                 (const char *)sqlite3_column_text(row, 2),
-                                 (const char *)sqlite3_column_text(row, 3) };
-    json_auto_t *arrays = text[2] == NULL ? NULL : wu_json_load(text[2], strlen(text[2]), 0, NULL);
+    const char *const analysis = (const char *)sqlite3_column_text(row, 1);
+    const char *const parameters = (const char *)sqlite3_column_text(row, 2);
+    const char *const text = (const char *)sqlite3_column_text(row, 3);
+    json_auto_t *arrays = text == NULL ? NULL : wu_json_load(text, strlen(text), 0, NULL);
     const char *const name = first_difference(arrays, u->arrays);
 
-    if (text[0] == NULL || text[1] == NULL || arrays == NULL)
+    if (analysis == NULL || parameters == NULL || arrays == NULL)
         return tc_fail(err, TC_TRY_LATER, "%.500s: unit %lld cannot be read", ds->path,
                        (long long)sqlite3_column_int64(row, 0));
-    else if (strcmp(text[0], u->analysis) != 0 || strcmp(text[1], u->parameters) != 0)
+    else if (strcmp(analysis, u->analysis) != 0 || strcmp(parameters, u->parameters) != 0)
         return tc_fail(
             err, TC_NO_MATCH,
             "%.500s: conflict: %s has work unit %s already, as unit %lld with another analysis "
             "or other parameters",
-            u->d->result, ds->path, u->workunit, (long long)sqlite3_column_int64(row, 0));
+            u->d->result, ds->path, u->file_key, (long long)sqlite3_column_int64(row, 0));
     else if (name != NULL)
         return tc_fail(
             err, TC_NO_MATCH,
             "%.400s: conflict: %.200s has work unit %s already, as unit %lld, and its array "
             "%.100s differs; nothing was changed",
-            u->d->result, ds->path, u->workunit, (long long)sqlite3_column_int64(row, 0), name);
+            u->d->result, ds->path, u->file_key, (long long)sqlite3_column_int64(row, 0), name);
     return TC_OK;
 }
 
@@ -252,7 +256,7 @@ static tc_status copy_pictures(unit *u, tc_err *err)
         needs_copy = needs_copy || !u->tables.used[i];
     if (!needs_copy)
         return TC_OK;
-    snprintf(u->copy_name, sizeof u->copy_name, "%s-%.16s.npz", u->workunit, u->sha256);
+    snprintf(u->copy_name, sizeof u->copy_name, "%s-%.16s.npz", u->file_key, u->sha256);
     TC_AUTOFREE char *const path = wu_join_path(u->d->folder, u->copy_name, "");
     if (path == NULL)
         return tc_no_memory(err, u->copy_name);
@@ -262,7 +266,7 @@ static tc_status copy_pictures(unit *u, tc_err *err)
     return wu_npz_complete(u->copy, err);
 }
 
-/* Inserts the unit, and sets *id to its id. The column workunit is u->workunit (CRC-32 and size).
+/* Inserts the unit, and sets *id to its id. The column workunit is u->file_key (CRC-32 and size).
  * If another unit has the same value, "-" and the SHA-256 are appended, so that the column is
  * unique. */
 static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, tc_err *err)
@@ -278,7 +282,7 @@ static tc_status insert_unit(const val_dataset *ds, const unit *u, int64_t *id, 
         "arrays, checked, kept, program, stored, sha256) VALUES(%Q || "
         "(SELECT iif(count(*) = 0, '', '-%q') FROM units WHERE workunit = %Q), %Q, "
         "nullif(%lld, 0), %Q, %Q, ?1, %lld, ?2, %Q, nullif(%Q, ''), %Q, %Q, %Q)",
-        u->workunit, u->sha256, u->workunit, u->d->name, (long long)u->d->wu_id, u->d->result_name,
+        u->file_key, u->sha256, u->file_key, u->d->name, (long long)u->d->wu_id, u->d->result_name,
         u->analysis, (long long)u->file.n_items, u->checked, u->copy_name,
         "texcell-assimilate " VERSION, val_current_time().text, u->sha256));
     sqlite3_bind_text(insert, 1, u->parameters, -1, SQLITE_STATIC);
@@ -316,6 +320,7 @@ static tc_status insert_items(const val_dataset *ds, const unit *u, int64_t id, 
 static tc_status insert_new(const val_dataset *ds, unit *u, tc_err *err)
 {
     int64_t id = 0, first_item = 0;
+    /* As the copy is complete, wu_npz_close only renames it to u->copy_name. */
     return_if_error(u->copy == NULL ? TC_OK : wu_npz_close(&u->copy, err));
 
     return_if_error(insert_unit(ds, u, &id, err));

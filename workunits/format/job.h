@@ -36,10 +36,10 @@ typedef struct wu_item {
     char *source;  /* path of the file or folder from which the item was made, in UTF-8, or NULL if
                       it  is unknown */
     bool is_stack; /* the item is a "stack" (3D), not an "image" (2D) */
-    size_t n_images; /* number of slices of a stack; for an image 1, or the number of strips that it
-                        is cut into */
-    char **images; /* [n_images] names of members: slices, or strips from top to bottom. The list is
-                      owned; the names belong to the archive */
+    size_t n_images; /* number of PNG members with the pixels: the slices of a stack, or for an
+                        image the strips that it is cut into (1 if it is not cut) */
+    char **images;   /* [n_images] names of these members: slices, or strips from top to bottom. The
+                        list is owned; the names belong to the archive */
     size_t n_masks;  /* number of slices or strips of the mask; 0 if there is no mask. An image and
                         its mask may be cut into different strips */
     char **masks;    /* [n_masks] names of members, like `images` */
@@ -49,7 +49,7 @@ typedef struct wu_item {
     bool has_spacing;   /* the item is a stack, and `spacing` is known */
     double spacing[3];  /* for a stack: size of a voxel, z, y, x in micrometres; 1, 1, 1 if it is
                            unknown */
-    bool has_pixel;     /* the item is an image, and `pixel` is known */
+    bool has_pixel;     /* the item is an image, and the size of its pixels (`pixel`) is known */
     double pixel[2]; /* for an image: size of a pixel, y, x in micrometres; not used by analyses */
     uint32_t nx, ny, nz;       /* width, height, slices (1 for an image) */
     unsigned bits;             /* bits of a sample: 8 or 16 */
@@ -134,8 +134,8 @@ void wu_pixels_free(wu_pixels *pixels);
  * per member is used. */
 uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes);
 
-/* Decodes slice z of an item (0 for an image) without converting it. samples: room for ny * nx *
- * channels samples of the item's bits. */
+/* Decodes slice z of an item (0 for an image) without converting it. samples: a buffer for
+ * ny * nx * channels samples, each of wu_item.bits bits. */
 tc_status wu_item_decode_slice(const wu_job *job, size_t index, uint32_t z, void *samples,
                                tc_err *err);
 

@@ -11,10 +11,11 @@
 #include "workunits/tools/export.h"
 #include "workunits/tools/outline.h"
 
-/* A corner of pixels, or a pixel. */
-typedef struct corner {
+/* A position in the pixel grid: either a pixel (column x, row y), or the corner that is the upper
+ * left corner of this pixel. */
+typedef struct grid_position {
     int64_t x, y;
-} corner;
+} grid_position;
 
 /* A ring: a closed path around a region, or around a hole in a region, that visits no corner twice.
  */
@@ -23,17 +24,17 @@ typedef struct ring {
     size_t first, n; /* its corners are rings.corners[first, first + n); the last is equal to the
                         first */
     int64_t area;    /* enclosed area in pixels; negative for a hole */
-    corner below;    /* a pixel of the region that has a side of the ring as its upper side; if the
-                        ring is the border of a hole, the pixel above this pixel is in the hole */
-    size_t outer;    /* for a hole: index of the ring around it */
+    grid_position edge_pixel; /* a pixel of the region whose upper side is part of the ring. If the
+                                 ring is the border of a hole, the pixel above is in the hole */
+    size_t outer;             /* for a hole: index of the ring around it */
 } ring;
 
 /* All rings of a slice. */
 typedef struct rings {
     size_t n, room, n_corners, corner_room, n_walk, walk_room;
-    ring *list;           /* [n] */
-    corner *corners;      /* [n_corners] the corners of all rings */
-    corner *walk;         /* [n_walk] the walk: the corners of the outline that is being traced, in
+    ring *list;             /* [n] */
+    grid_position *corners; /* [n_corners] the corners of all rings */
+    grid_position *walk;  /* [n_walk] the corners of the outline that is being traced (the walk), in
                              their order; a corner may occur twice */
     uint32_t *walk_index; /* [ny + 1][nx + 1] for each corner of pixels: its index in `walk` plus 1;
                              0 if it is not in `walk` */
@@ -49,7 +50,7 @@ typedef struct geojson {
 /* --- rings ----------------------------------------------------------------------------------- */
 
 /* The signed area that the corners enclose: half the sum of their cross products. */
-static int64_t enclosed_area(const corner *c, size_t n)
+static int64_t enclosed_area(const grid_position *c, size_t n)
 {
     int64_t sum = 0;
     for (size_t i = 0; i + 1 < n; i++)
@@ -61,13 +62,13 @@ static int64_t enclosed_area(const corner *c, size_t n)
 static void add_corner(void *user, int64_t x, int64_t y)
 {
     rings *const r = user;
-    corner *const walk = tc_array_grow(r->walk, r->n_walk, &r->walk_room, sizeof *walk);
+    grid_position *const walk = tc_array_grow(r->walk, r->n_walk, &r->walk_room, sizeof *walk);
     if (walk == NULL) {
         r->no_memory = true;
         return;
     }
     r->walk = walk;
-    r->walk[r->n_walk++] = (corner){ x, y };
+    r->walk[r->n_walk++] = (grid_position){ x, y };
 }
 
 /* Adds the corners [from, to) of the walk as a closed ring. Returns false if there is no memory. */
@@ -80,14 +81,14 @@ static bool add_ring(rings *r, uint32_t label, size_t from, size_t to)
     ring *const added = &r->list[r->n++];
     *added = (ring){ .label = label, .first = r->n_corners, .n = to - from + 1 };
     for (size_t i = from; i <= to; i++) {
-        corner *const corners =
+        grid_position *const corners =
             tc_array_grow(r->corners, r->n_corners, &r->corner_room, sizeof *corners);
         if (corners == NULL)
             return false;
         r->corners = corners;
-        const corner c = r->walk[i < to ? i : from], last = i > from ? r->walk[i - 1] : c;
-        if (c.x > last.x) /* a side to the right has the region below it */
-            added->below = last;
+        const grid_position c = r->walk[i < to ? i : from], last = i > from ? r->walk[i - 1] : c;
+        if (c.x > last.x) /* where the path goes to the right, the region is below it */
+            added->edge_pixel = last;
         r->corners[r->n_corners++] = c;
     }
     added->area = enclosed_area(r->corners + added->first, added->n);
@@ -95,21 +96,22 @@ static bool add_ring(rings *r, uint32_t label, size_t from, size_t to)
 }
 
 /* Splits the walk into rings: where it visits a corner for the second time, the part since the
- * first visit becomes a separate ring (a hole that touches the outside or another hole). nx: the
- * width of the picture. Returns false if there is no memory. */
+ * first visit becomes a ring. This happens at a corner where a hole touches the outside or another
+ * hole, and at the end, where the walk returns to its start. nx: the width of the picture. Returns
+ * false if there is no memory. */
 static bool split_walk(rings *r, uint32_t label, uint32_t nx)
 {
     size_t n = 0;
     bool good = true;
     for (size_t i = 0; i < r->n_walk && good; i++) {
-        const corner c = r->walk[i];
+        const grid_position c = r->walk[i];
         uint32_t *const corner_index = &r->walk_index[(size_t)c.y * (nx + (size_t)1) + (size_t)c.x];
         if (*corner_index != 0) {
             const size_t from = *corner_index - 1;
             good = add_ring(r, label, from, n);
             /* Remove the ring from the walk, except for the corner that was visited twice. */
             for (; n > from + 1; n--) {
-                const corner removed = r->walk[n - 1];
+                const grid_position removed = r->walk[n - 1];
                 r->walk_index[(size_t)removed.y * (nx + (size_t)1) + (size_t)removed.x] = 0;
             }
         } else {
@@ -134,12 +136,12 @@ static int compare_rings(const void *left, const void *right)
 
 /* Whether the ring `outer` encloses the centre of a pixel, that is, whether a line from there to
  * the left crosses the ring an odd number of times. */
-static bool ring_encloses(const rings *r, const ring *outer, corner pixel)
+static bool ring_encloses(const rings *r, const ring *outer, grid_position pixel)
 {
     bool inside = false;
     for (size_t i = outer->first; i + 1 < outer->first + outer->n; i++) {
         /* Only vertical sides to the left of the pixel, at its height, are crossed. */
-        const corner *const a = &r->corners[i], *const b = a + 1;
+        const grid_position *const a = &r->corners[i], *const b = a + 1;
         if (a->x == b->x && a->x <= pixel.x && (a->y <= pixel.y) != (b->y <= pixel.y))
             inside = !inside;
     }
@@ -161,7 +163,8 @@ static void assign_holes(rings *r)
         for (; k < r->n && r->list[k].label == hole->label; k++) {
             const ring *const outer = &r->list[k];
             if (outer->area > 0 && (hole->outer == i || outer->area < r->list[hole->outer].area) &&
-                ring_encloses(r, outer, (corner){ hole->below.x, hole->below.y - 1 }))
+                ring_encloses(r, outer,
+                              (grid_position){ hole->edge_pixel.x, hole->edge_pixel.y - 1 }))
                 hole->outer = k;
         }
     }
@@ -172,7 +175,7 @@ static tc_status find_rings(const wu_label_grid *grid, rings *r, const char *wha
 {
     r->n = r->n_corners = 0;
     for (size_t i = 0; i < (size_t)grid->nx * grid->ny; i++) {
-        const corner pixel = { (int64_t)(i % grid->nx), (int64_t)(i / grid->nx) };
+        const grid_position pixel = { (int64_t)(i % grid->nx), (int64_t)(i / grid->nx) };
         if (!wu_outline_begins(grid, pixel.x, pixel.y))
             continue;
         r->n_walk = 0;
@@ -262,6 +265,7 @@ static tc_status begin_file(geojson *g, const char *folder, const char *name, tc
 {
     TC_AUTOFREE char *const path = wu_join_path(folder, name, ".geojson");
     *g = (geojson){ .features = 0 };
+    /* The file is listed in the folder, so that the next export may replace it. */
     return_if_error(path == NULL ? tc_no_memory(err, name)
                                  : wu_export_list_file(folder, name, ".geojson", err));
     return_if_error(wu_new_file_open(path, &g->out, err));
@@ -339,6 +343,7 @@ static tc_status write_points(const wu_result_file *file, const wu_table *table,
     snprintf(name, sizeof name, "%s_%s", table->name, wu_result_item_title(file, item).text);
     const tc_status status = begin_file(&g, folder, name, err);
     for (uint64_t i = 0; status == TC_OK && i < p->n; i++) {
+        /* y, x or z, y, x: x is the last element */
         const double *const position = p->position + i * p->dims;
         if (p->item[i] != (int64_t)item || !isfinite(position[0]) || !isfinite(position[1]) ||
             !isfinite(position[p->dims - 1]))

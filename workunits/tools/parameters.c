@@ -41,6 +41,8 @@ static void print_wrapped(const char *text)
 static void print_keys(const an_param *keys, const char *outer)
 {
     for (const an_param *p = keys; p->key != NULL; p++) {
+        /* A required key has the default NULL, and a key that may be missing has the default "". A
+         * preset may always be missing. */
         const bool optional =
             p->type == AN_PRESET || (p->default_value != NULL && p->default_value[0] == '\0');
         char path[128];
@@ -53,6 +55,7 @@ static void print_keys(const an_param *keys, const char *outer)
             printf("; may be left out");
         else
             printf(p->default_value == NULL ? "; required" : "; default %s", p->default_value);
+        /* The parameter is allowed only with certain choices of the first of `keys`. */
         if (p->allowed_choices != 0)
             printf("; only with %s %s", keys->key, an_condition_in_words(p, keys).text);
         putchar('\n');
@@ -76,8 +79,8 @@ static bool set_value(json_t *object, const char *key, bool has, json_t *value)
 
 static json_t *describe_keys(const an_param *keys);
 
-/* Returns a list of the choices i for which bit i of `bits` is set. Returns NULL if there is no
- * memory. */
+/* Returns a list of the choices i for which bit i of `bits` is set. Choices are written as defaults
+ * are, so an_parse_default parses them, too. Returns NULL if there is no memory. */
 static json_t *describe_choices(const char *const *choices, unsigned bits)
 {
     json_t *list = json_array();
@@ -100,7 +103,8 @@ static json_t *describe_parameter(const an_param *p, const an_param *keys)
     const bool bounded = p->type == AN_INT || p->type == AN_NUMBER || p->type == AN_INTS;
     const bool has_default = p->default_value != NULL && p->default_value[0] != '\0';
     const unsigned all = ~0u; /* all choices */
-    /* when: the choices of the first key with which this parameter may be given */
+    /* when: an object {FIRST: [...]}. FIRST is the first of `keys`; the list has those of its
+     * choices that allow this parameter. */
     json_t *const o = json_object(), *const when = json_object();
     const bool good =
         set_value(o, "key", true, json_string(p->key)) &&

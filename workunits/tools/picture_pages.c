@@ -9,7 +9,9 @@
 #include "workunits/format/job.h"
 #include "workunits/tools/picture_format.h"
 
-/* The texts of the bits of wu_remark, in their order. */
+/* The texts of the bits of wu_remark, in their order. Each text is printed after "FILE: " and is
+ * about that file. "Taken" means that something becomes the pixels of the item. A "text" is a
+ * description in the file, and "times" are time points. */
 const char *const wu_remarks[WU_REMARKS] = {
     "its lookup table (palette) is only for display; the samples are taken",
     "its palette has the colours of a picture; the colours that it shows are taken",
@@ -81,7 +83,7 @@ static axes_text pages_in_words(const wu_picture *picture)
 }
 
 /* Returns TC_BAD_INPUT with a message that the number of pages is not the number of planes that the
- * metadata describe. */
+ * metadata describe. metadata.by names the kind of metadata, such as "its OME-XML". */
 static tc_status refuse_count(const wu_picture *picture, tc_err *err)
 {
     return tc_fail(
@@ -93,7 +95,9 @@ static tc_status refuse_count(const wu_picture *picture, tc_err *err)
         pages_in_words(picture).text);
 }
 
-/* Discards the metadata, which describe another picture. */
+/* Discards the metadata, which describe another picture, and with them the size of a voxel in
+ * micrometres (about.um). others, series: see wu_metadata; 1 stands for a file that has neither
+ * further axes nor further pictures. */
 static void discard_metadata(wu_picture *picture)
 {
     wu_metadata *const metadata = &picture->metadata;
@@ -131,7 +135,8 @@ static bool times_are_last(const wu_metadata *metadata)
     return true;
 }
 
-/* Drops each of the last times of which no plane exists: the recording was stopped before. */
+/* Removes time points from the end of the series until a plane of the last one exists. A recording
+ * that was stopped early has no planes of the later time points. */
 static void drop_times(wu_picture *picture)
 {
     wu_metadata *const metadata = &picture->metadata;
@@ -156,8 +161,8 @@ bool wu_pages_are_channels(const wu_picture *picture, unsigned samples)
 
 /* Checks that the lengths of the axes agree with the number of pages. If they do not, two
  * corrections are possible: if the metadata describe a single plane, the pages are slices (or
- * channels); if time is the last axis and the pages are whole times, fewer times were recorded.
- * Returns TC_BAD_INPUT if neither applies. */
+ * channels); if time is the last axis, and the number of pages is a multiple of the planes of one
+ * time point, fewer time points were recorded. Returns TC_BAD_INPUT if neither applies. */
 static tc_status check_counts(wu_picture *picture, tc_err *err)
 {
     wu_metadata *const metadata = &picture->metadata;
@@ -268,8 +273,8 @@ static uint64_t stride_of(const wu_metadata *metadata, char axis)
     return stride;
 }
 
-/* Whether the wanted pages are several times with one page each, rather than the slices of one
- * time. */
+/* Whether the wanted pages are a time series, with one page for each time point. Otherwise they are
+ * the slices of one time point. */
 static bool pages_are_times(const wu_picture *picture)
 {
     return picture->want.time == 0 && picture->metadata.slices <= 1;
@@ -303,6 +308,7 @@ static tc_status check_planes(const wu_picture *picture, tc_err *err)
                            "file has %s); save it again with the program that made it",
                            picture->path, metadata->by, axes_in_words(metadata).text, k + 1,
                            pages_in_words(picture).text);
+        /* The metadata list all files of the picture; without one of them it is incomplete. */
         if (plane.file > 0 && plane.file != checked_file &&
             os_kind_of(metadata->files[plane.file - 1]) != OS_FILE)
             return tc_fail(err, TC_BAD_INPUT,
@@ -324,6 +330,7 @@ tc_status wu_picture_refuse_colour(const wu_picture *picture, uint64_t channels,
                    picture->path, (unsigned long long)channels);
 }
 
+/* Masks and label pictures must have a single channel; --channel applies only to images. */
 const char *wu_channel_advice(const wu_picture *picture)
 {
     return picture->want.kind == WU_KIND_IMAGE ? "--channel N takes one of them"
@@ -347,6 +354,7 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
     if (metadata->channels > 1 && want->channel > metadata->channels)
         return tc_fail(err, TC_BAD_INPUT, "%s: has %llu channels; %u is none of them",
                        picture->path, (unsigned long long)metadata->channels, want->channel);
+    /* The time point was chosen when the file was first read; it then had at least this many. */
     if (want->time > metadata->frames)
         return tc_fail(err, TC_BAD_INPUT, "%s: changed while it was being packed", picture->path);
     const uint64_t n = pages_are_times(picture) ? metadata->frames : metadata->slices;
@@ -355,7 +363,7 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
                        "%s: %llu pages of %u x %u pixels are too many for a work unit",
                        picture->path, (unsigned long long)n, picture->info.nx, picture->info.ny);
     picture->info.nz = (uint32_t)n;
-    picture->info.chosen = metadata->channels > 1;
+    picture->info.chosen = metadata->channels > 1; /* the pages are those of the wanted channel */
     picture->about.channels = (unsigned long)metadata->channels;
     picture->about.frames = (unsigned long)metadata->frames;
     picture->about.slices = (unsigned long)metadata->slices;
@@ -364,6 +372,7 @@ tc_status wu_picture_choose_pages(wu_picture *picture, tc_err *err)
     return check_planes(picture, err);
 }
 
+/* The other files with planes of this picture; none if the file's own pages are the picture. */
 size_t wu_picture_others(const wu_picture *picture, char *const **paths)
 {
     *paths = picture->metadata.files;
@@ -389,6 +398,7 @@ static tc_status open_other(wu_picture *picture, uint32_t file, tc_err *err)
         a->channels == b->channels)
         return TC_OK;
     wu_picture_close(&picture->other);
+    /* All files that together are one picture must have planes of the same size and type. */
     return tc_fail(err, TC_BAD_INPUT,
                    "%s: differs from %s, with which it is one picture, in size or type", path,
                    picture->path);
@@ -401,6 +411,7 @@ static tc_status decode_plane(wu_picture *from, uint32_t page, void *samples, tc
         return tc_fail(err, TC_BAD_INPUT,
                        "%s: has %llu pages, but its metadata name page %u as a plane", from->path,
                        (unsigned long long)from->n_pages, page + 1);
+    /* `next` decodes the page with this number, which need not follow the page before. */
     return from->decoder->next(from, page, samples, err);
 }
 
