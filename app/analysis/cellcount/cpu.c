@@ -215,6 +215,7 @@ static void cpu_close(void **worker)
     free(w->up);
     free(w->picture.ids);
     free(w->starts_buffer);
+    free(w->picture.begins);
     free(w->end);
     free(w->first);
     free(w->areas);
@@ -266,8 +267,10 @@ static bool make_planes(cc_worker *w)
     w->picture.ids = calloc(lab_max_ids(w->nx, w->ny), sizeof *w->picture.ids);
     if (!needs_no_labels)
         w->picture.room = w->nx;
-    else
-        w->starts_buffer = calloc(w->picture.room * w->ny, sizeof *w->starts_buffer);
+    else {
+        w->starts_buffer = malloc(w->picture.room * w->ny * sizeof *w->starts_buffer);
+        w->picture.begins = calloc(w->ny, sizeof *w->picture.begins);
+    }
     w->end = calloc(w->bands, sizeof *w->end);
     w->first = calloc((size_t)w->bands + 1, sizeof *w->first);
     if (w->params->split) {
@@ -276,7 +279,8 @@ static bool make_planes(cc_worker *w)
     }
     w->edt.mask = w->bytes;
     return w->picture.bits != NULL && w->picture.ids != NULL &&
-           (w->starts_buffer != NULL || !needs_no_labels) && w->end != NULL && w->first != NULL &&
+           ((w->starts_buffer != NULL && w->picture.begins != NULL) || !needs_no_labels) &&
+           w->end != NULL && w->first != NULL &&
            (!w->params->split || (w->bytes != NULL && w->up != NULL));
 }
 

@@ -96,7 +96,6 @@ typedef struct cc_work {
  * or the greatest that a picture of its size can have. */
 typedef struct cc_contents {
     uint64_t runs;       /* runs of cells, or with fill_holes of background */
-    uint64_t rows;       /* rows with at least one run */
     uint64_t ids;        /* ids that all bands use in the union-find */
     uint64_t components; /* components before filters */
     uint64_t regions;    /* regions after filters */

@@ -71,7 +71,7 @@ static inline segment first_segment(const cc_worker *w, uint32_t y, uint32_t *ed
     segment s = { .edges = edges,
                   .runs = lab_find_row_runs(&w->picture, y, edges),
                   .base = (size_t)y * w->nx,
-                  .start = w->picture.starts + y * w->picture.room };
+                  .start = lab_row_starts(&w->picture, y) };
 
     if (s.runs > 0) {
         s.a = edges[0];

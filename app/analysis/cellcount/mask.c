@@ -117,8 +117,7 @@ static tc_status end_background_seams(cc_worker *w, tc_err *err)
             return status;
 
         for (size_t k = 0; k < runs; k++) {
-            /* Run k of row y; a row of `starts` has p.room elements. */
-            const int32_t id = p.starts[(size_t)y * p.room + k];
+            const int32_t id = lab_row_starts(&p, y)[k];
 
             if (!cc_at_border(edges[2 * k], y, edges[2 * k + 1], y + 1, w->nx, w->ny))
                 continue;
@@ -156,7 +155,7 @@ static void fill_band(cc_worker *w, size_t band, cc_scratch *s)
         const size_t runs = lab_find_row_runs(&p, y, s->edges);
 
         for (size_t k = 0; k < runs; k++)
-            if (uf_find_shared(p.ids, p.starts[(size_t)y * p.room + k]) != w->outside)
+            if (uf_find_shared(p.ids, lab_row_starts(&p, y)[k]) != w->outside)
                 set_bits(p.bits + y * p.stride, s->edges[2 * k], s->edges[2 * k + 1]);
         clear_outside(w, y);
     }

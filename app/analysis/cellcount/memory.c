@@ -29,7 +29,6 @@ cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
     const bool by_grey = p->split == CC_INTENSITY;
 
     return (cc_contents){ .runs = runs,
-                          .rows = item->ny,
                           .ids = p->split && !p->fill_holes ? most : runs,
                           .components = most,
                           .regions = most_regions(p, item),
@@ -37,17 +36,8 @@ cc_contents cc_most_contents(const cc_params *p, const wu_item *item)
                           .plateaus = by_grey ? n : 0 };
 }
 
-/* Returns the bytes of lab_picture.starts that are written, in whole pages: the list of each row
- * may begin in a page of its own. */
-static uint64_t starts_bytes(const wu_item *item, const cc_contents *c)
-{
-    return tc_smaller(lab_max_ids(item->nx, item->ny),
-                      c->runs + c->rows * (PAGE / sizeof(int32_t))) *
-           sizeof(int32_t);
-}
-
-/* Returns the bytes of the union-find over ids that are written, in whole pages: each band's part
- * may begin in a page of its own. */
+/* Returns the bytes of lab_picture.starts or lab_picture.ids that are written, in whole pages: each
+ * band's part may begin in a page of its own. ids: the number of elements that are written. */
 static uint64_t ids_bytes(const wu_item *item, uint64_t ids)
 {
     return tc_smaller(lab_max_ids(item->nx, item->ny) * sizeof(int32_t),
@@ -83,7 +73,8 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
         (uint64_t)((steps < 2 ? steps : 2) + cc_has_step(p, CC_EXTREME)) * n * sample;
     const uint64_t labelling_bytes =
         p->split ? n * (sizeof(int32_t) + (p->split == CC_DISTANCE)) + ids_bytes(item, c->ids)
-                 : (p->labels ? 0 : starts_bytes(item, c)) + ids_bytes(item, c->ids);
+                 : (p->labels ? 0 : ids_bytes(item, c->runs) + item->ny * sizeof(size_t)) +
+                       ids_bytes(item, c->ids);
     const uint64_t areas = cc_has_filters(p) ? c->components * sizeof(uint32_t) : 0;
     const uint64_t sieve_bytes = cc_needs_boxes(p) ? c->components * sizeof(cc_filter_values) : 0;
     const uint64_t phases_bytes = state_pages + bits + prepared_bytes + labelling_bytes +
@@ -115,16 +106,11 @@ static tc_status run_until(void *worker, void *state, cc_phase until, tc_err *er
 
 static void count_runs(const cc_worker *w, cc_contents *c)
 {
-    c->runs = c->rows = 0;
-    for (uint32_t y = 0; y < w->ny; y++) {
-        /* With fill_holes, runs of background are stored, of which a row has at most one more than
-         * runs of cells. */
-        const uint64_t runs =
-            lab_find_row_runs(&w->picture, y, w->scratch[0].edges) + w->params->fill_holes;
-
-        c->runs += runs;
-        c->rows += runs > 0;
-    }
+    c->runs = 0;
+    /* With fill_holes, runs of background are stored, of which a row has at most one more than runs
+     * of cells. */
+    for (uint32_t y = 0; y < w->ny; y++)
+        c->runs += lab_find_row_runs(&w->picture, y, w->scratch[0].edges) + w->params->fill_holes;
 }
 
 /* For an_use_worker: runs the phases that the contents depend on, and counts the contents. */

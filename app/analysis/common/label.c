@@ -67,7 +67,7 @@ static void divide_scratch(const lab_picture *p, void *scratch, line lines[LINES
 static int32_t join_above(const lab_picture *p, size_t row, line *current, const line *above,
                           uint32_t reach, int32_t next)
 {
-    int32_t *const ids = p->ids;
+    int32_t *const ids = p->ids, *const starts = lab_row_starts(p, row);
     size_t j = 0;
 
     for (size_t k = 0; k < current->runs; k++) {
@@ -91,7 +91,7 @@ static int32_t join_above(const lab_picture *p, size_t row, line *current, const
             ids[next] = ~next;
             next++;
         }
-        p->starts[row * p->room + k] = root;
+        starts[k] = root;
         current->id[k] = root;
     }
     return next;
@@ -102,6 +102,7 @@ int32_t lab_label_band(const lab_picture *p, size_t row0, size_t row1, void *scr
     assert(p->nx <= 65535 && row0 < row1 && row1 <= p->ny);
     assert(p->stride == lab_stride(p->nx) && p->room >= lab_max_runs(p->nx));
     int32_t next = (int32_t)lab_max_ids(p->nx, row0);
+    size_t begin = row0 * p->room;
     line lines[LINES];
     line *current = &lines[0], *above = &lines[1];
 
@@ -110,6 +111,9 @@ int32_t lab_label_band(const lab_picture *p, size_t row0, size_t row1, void *scr
         line *const previous = above;
 
         current->runs = lab_find_row_runs(p, row, current->edges);
+        if (p->begins != NULL)
+            p->begins[row] = begin;
+        begin += current->runs;
         next = join_above(p, row, current, above, p->eight_connected, next);
         above = current;
         current = previous;
@@ -120,7 +124,6 @@ int32_t lab_label_band(const lab_picture *p, size_t row0, size_t row1, void *scr
 void lab_join_seam(const lab_picture *p, size_t row, void *scratch)
 {
     assert(row < p->ny);
-    const int32_t *const starts = p->starts + row * p->room;
     const uint32_t reach = p->eight_connected;
     line lines[LINES];
     const line *const current = &lines[0], *const above = &lines[1];
@@ -128,6 +131,8 @@ void lab_join_seam(const lab_picture *p, size_t row, void *scratch)
 
     if (row == 0)
         return;
+    const int32_t *const starts = lab_row_starts(p, row), *const others =
+                                                              lab_row_starts(p, row - 1);
     divide_scratch(p, scratch, lines);
     lines[0].runs = lab_find_row_runs(p, row, current->edges);
     lines[1].runs = lab_find_row_runs(p, row - 1, above->edges);
@@ -137,7 +142,7 @@ void lab_join_seam(const lab_picture *p, size_t row, void *scratch)
         while (j < above->runs && above->edges[2 * j + 1] + reach <= a)
             j++;
         for (; j < above->runs && above->edges[2 * j] < b + reach; j++) {
-            uf_union_shared_fast(p->ids, starts[k], (starts - p->room)[j]);
+            uf_union_shared_fast(p->ids, starts[k], others[j]);
             if (above->edges[2 * j + 1] >= b) /* it may also touch the next run */
                 break;
         }

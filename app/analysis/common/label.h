@@ -24,9 +24,12 @@ typedef struct lab_picture {
     bool zeros;           /* label the zeros, not the ones */
     bool eight_connected; /* pixels that touch at a corner are connected */
     size_t room;          /* elements of `starts` per row: at least lab_max_runs(nx) */
-    int32_t *starts; /* [ny][room] the ids of each row's runs; elements after a row's last run are
-                        unused */
-    int32_t *ids;    /* [lab_max_ids(nx, ny)] the union-find: nodes of union_find.h */
+    int32_t *starts;      /* [ny * room] the ids of each row's runs: those of a row are at
+                             lab_row_starts, all other elements are unused */
+    size_t *begins; /* [ny] the index in `starts` of each row's first run, set by lab_label_band:
+                       the rows of a band follow each other without gaps, so that they occupy few
+                       pages of memory. NULL: row * room */
+    int32_t *ids;   /* [lab_max_ids(nx, ny)] the union-find: nodes of union_find.h */
 } lab_picture;
 
 /* The stride of the widest pictures, of 65535 pixels. */
@@ -49,6 +52,12 @@ static inline size_t lab_max_runs(uint32_t nx)
 static inline size_t lab_max_ids(uint32_t nx, size_t rows)
 {
     return rows * lab_max_runs(nx);
+}
+
+/* The ids of a row's runs. */
+static inline int32_t *lab_row_starts(const lab_picture *p, size_t row)
+{
+    return p->starts + (p->begins != NULL ? p->begins[row] : row * p->room);
 }
 
 /* Finds the runs of ones, or if `zeros` of zeros, in nx bits: run k is [edges[2k], edges[2k+1]).
