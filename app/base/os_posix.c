@@ -1,4 +1,6 @@
 /* Implements os.h for Linux, macOS and other POSIX systems. */
+#include "config.h" /* first: defines _GNU_SOURCE */
+
 #include "app/base/os.h"
 
 #include <assert.h>
@@ -87,9 +89,8 @@ bool os_sync_written(int fd, uint64_t from, uint64_t to)
 
 bool os_reserve(int fd, uint64_t size)
 {
-#ifdef SYS_fallocate
-    /* A direct system call, as the C library declares fallocate only with _GNU_SOURCE. */
-    return syscall(SYS_fallocate, fd, FALLOC_FL_KEEP_SIZE, (off_t)0, (off_t)size) == 0;
+#ifdef __linux__
+    return fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)size) == 0;
 #else
     (void)fd;
     (void)size;

@@ -1,4 +1,7 @@
 /* Unit tests of the integer arithmetic that CPU and OpenCL devices share, and of other basics. */
+#include "config.h" /* first: defines _GNU_SOURCE */
+
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -683,6 +686,24 @@ static void makes_private_files(void **unused)
     remove_folder(folder);
 }
 
+/* Only the processors that this process may use are counted. */
+static void counts_processors(void **unused)
+{
+    cpu_set_t all, one;
+    size_t first = 0;
+
+    (void)unused;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    assert_int_equal(os_processors(), CPU_COUNT(&all));
+    while (!CPU_ISSET(first, &all))
+        first++;
+    CPU_ZERO(&one);
+    CPU_SET(first, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(os_processors(), 1);
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+}
+
 int main(void)
 {
 #define SEEDED(test) cmocka_unit_test_setup(test, reset_seed)
@@ -702,6 +723,7 @@ int main(void)
         cmocka_unit_test(computes_sha256),
         cmocka_unit_test(computes_crc32),
         cmocka_unit_test(makes_private_files),
+        cmocka_unit_test(counts_processors),
     };
     return cmocka_run_group_tests_name("core", tests, NULL, NULL);
 }
