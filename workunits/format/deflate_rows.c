@@ -34,7 +34,7 @@ enum {
 };
 
 enum {
-    MAX_SEQUENCES = 1 << 13, /* the most sequences of a block */
+    MAX_SEQUENCES = 1 << 14, /* the most sequences of a block */
     MAX_LITERALS = 1 << 15,  /* the most literals of a block */
     STEP = 4,   /* a match is searched for every STEP bytes, and found if STEP bytes are equal */
     EIGHT = 8,  /* bytes that load_eight reads */
