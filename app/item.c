@@ -307,7 +307,8 @@ static tc_status init_state(const item_work *w, item_run *it, tc_err *err)
         return status;
     if (status == TC_BAD_INPUT)
         progress_print(w->progress, "this item starts over", err->message);
-    it->state = os_alloc_zeroed(it->work.plan.state_bytes);
+    it->state = it->work.plan.sparse_state ? calloc(1, it->work.plan.state_bytes)
+                                           : os_alloc_zeroed(it->work.plan.state_bytes);
     return it->state == NULL ? tc_no_memory(err, "the state of an item")
                              : an_init(w->unit->analysis, &it->work, it->state, err);
 }

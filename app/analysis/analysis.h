@@ -44,6 +44,8 @@ typedef struct an_plan {
     uint64_t chunks; /* the number of chunks; all take equally long, unless the analysis has
                         `time_share` */
     size_t state_bytes;
+    bool sparse_state; /* most of the state may never be written, so that large pages of memory
+                          would waste memory */
     /* Peak memory on the CPU with one thread, including program, pixels and state, for any values
      * of the pixels. */
     uint64_t memory_bytes;

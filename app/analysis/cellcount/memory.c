@@ -4,10 +4,7 @@
 #include "app/analysis/suggest.h"
 #include "app/base/numbers.h"
 
-enum {
-    PAGE = 4096,         /* bytes of a page of memory */
-    LARGE_PAGE = 2 << 20 /* bytes of a large page, which os_alloc_zeroed requests */
-};
+enum { PAGE = 4096 /* bytes of a page of memory */ };
 
 /* Returns the greatest number of regions that a result can have. It is the smaller of two numbers:
  * of isolated pixels that fit into the picture, and of regions of min_area pixels that fill it. The
@@ -61,11 +58,10 @@ void cc_memory_of(const cc_params *p, const wu_item *item, const cc_contents *c,
     const bool in_state = c->regions < cc_table_rows(item->nx, item->ny);
     const bool plane = p->labels || p->split || !in_state;
     const uint64_t pixels = n * (sample + (item->n_masks > 0));
-    /* The bytes that the state's head occupies if the plane is not written: one page. */
-    const uint64_t head = out->state_bytes < 2 * (uint64_t)LARGE_PAGE ? PAGE : LARGE_PAGE;
-    /* The table may begin anywhere in a page, so it may occupy a further page. */
+    /* If the plane is not written, the state's head occupies a page. The table may begin anywhere
+     * in a page, so it may occupy a further page. */
     const uint64_t state_pages =
-        (plane ? n * sizeof(int32_t) : head) + (in_state ? table + (plane ? 0 : head) : 0);
+        (plane ? n * sizeof(int32_t) : PAGE) + (in_state ? table + PAGE : 0);
     const uint64_t bits = lab_stride(item->nx) * item->ny * sizeof(uint64_t);
     const int steps =
         cc_has_step(p, CC_SMOOTH) + cc_has_step(p, CC_GROUND) + cc_has_step(p, CC_LOCAL_MEAN);

@@ -136,6 +136,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->chunks = (uint64_t)cc_bands(item->nx, item->ny) * CC_PHASES;
     out->state_bytes =
         cc_table_at(item->nx, item->ny) + cc_table_rows(item->nx, item->ny) * sizeof(cc_region);
+    out->sparse_state = !p->labels && !p->split; /* the plane may not be written */
     out->thread_bytes = cc_thread_bytes(p, item);
     cc_memory_of(p, item, &most, out);
     /* Without a split: the state's plane, which the CPU backend may never write, and the plane of
