@@ -392,12 +392,18 @@ static tc_status report_progress(cpu_worker *w, uint64_t *chunks_done)
     return w->has_index && w->object == w->index.n ? TC_OK : TC_MORE;
 }
 
-/* Returns the largest number whose logarithm the features may use: a number of pixels, or an entry
- * of a symmetric matrix, which counts each pair of pixels twice. */
+/* Returns the largest number whose logarithm is put into the table: the largest that the features
+ * may use, which is a number of pixels, or an entry of a symmetric matrix, which counts each pair
+ * of pixels twice. */
 static uint64_t largest_count(const cpu_worker *w)
 {
+    /* Few objects do not need a large table. Logarithms of larger counts are computed when they are
+     * needed. */
+    enum { FEW_OBJECTS_LOGS = 256 };
     const uint64_t pixels = w->index.largest;
 
+    if (w->index.chosen != NULL)
+        return FEW_OBJECTS_LOGS;
     return (w->params->families & OBJ_TEXTURE) == 0
                ? pixels
                : 2 * pixels * (w->params->merge ? obj_n_directions(&w->o) : 1);
@@ -426,19 +432,12 @@ static tc_status cpu_step(void *worker, void *state, uint64_t *chunks_done, tc_e
     return status == TC_OK || status == TC_MORE ? report_progress(w, chunks_done) : status;
 }
 
-tc_status obj_host_set_objects(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
-                               const uint32_t *start, const obj_run *runs, tc_err *err)
+void obj_host_choose(void *worker, const uint8_t *chosen)
 {
-    /* The size of the table of logarithms, which is small as there are few objects. Logarithms of
-     * larger counts are computed when they are needed. */
-    enum { LOGS = 256 };
     cpu_worker *const w = worker;
-    assert(!w->has_index && n <= UINT32_MAX);
-    const tc_status status = tc_logs_init(&w->o.logs, LOGS, err);
 
-    w->has_index = true;
-    return status == TC_OK ? obj_index_set(&w->index, &w->o, n, label, area, start, runs, err)
-                           : status;
+    assert(w->index.o == NULL);
+    w->index.chosen = chosen;
 }
 
 /* --- for the OpenCL backend ------------------------------------------------------------------- */

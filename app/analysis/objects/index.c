@@ -72,6 +72,19 @@ static void update_grey_ends(const wu_pixels *px, size_t start, uint32_t *ends)
     }
 }
 
+/* Keeps those of a row's n runs whose label is chosen. Returns their number. */
+static uint32_t keep_chosen(const uint8_t *chosen, const uint32_t *labels, obj_run *runs,
+                            uint32_t n)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        runs[kept] = runs[i];
+        kept += chosen[labels[OBJ_RUN_X0(runs[i])]];
+    }
+    return kept;
+}
+
 /* Finds the runs of a part, and with OBJ_RANGE_IMAGE its least and greatest grey value. */
 static void index_part(void *user, unsigned thread, size_t part)
 {
@@ -84,7 +97,10 @@ static void index_part(void *user, unsigned thread, size_t part)
     uint32_t n = 0;
 
     for (uint64_t row = from; row < to; row++) {
-        n += find_runs(px->labels + row * px->nx, px->nx, row / px->ny, row % px->ny, runs + n);
+        const uint32_t *const labels = px->labels + row * px->nx;
+        const uint32_t found = find_runs(labels, px->nx, row / px->ny, row % px->ny, runs + n);
+
+        n += ix->chosen == NULL ? found : keep_chosen(ix->chosen, labels, runs + n, found);
         if (ix->pass == 0 && ix->o->params->range == OBJ_RANGE_IMAGE)
             update_grey_ends(px, row * px->nx, ix->ends + (size_t)2 * thread);
     }
@@ -212,35 +228,6 @@ static void index_rows(obj_index *ix, uint64_t rows, an_pool *pool, unsigned thr
         (ix->pass == 0 ? count_runs : place_runs)(ix, ix->part_runs + i * PART_PIXELS,
                                                   ix->n_part_runs[i]);
     ix->rows_done += s.n;
-}
-
-tc_status obj_index_set(obj_index *ix, obj_item *o, size_t n, const uint32_t *label,
-                        const uint32_t *area, const uint32_t *start, const obj_run *runs,
-                        tc_err *err)
-{
-    const wu_pixels *const px = o->pixels;
-    const size_t words = n + 1, runs_bytes = ((size_t)start[n] + 1) * sizeof *runs;
-    uint32_t ends[2] = { 65535, 0 };
-
-    *ix = (obj_index){ .o = o,
-                       .n = (uint32_t)n,
-                       .pass = 2, /* no pass is to be done */
-                       .label = calloc(words, sizeof *label),
-                       .area = calloc(words, sizeof *area),
-                       .start = calloc(words, sizeof *start),
-                       .runs = malloc(runs_bytes) };
-    if (ix->label == NULL || ix->area == NULL || ix->start == NULL || ix->runs == NULL)
-        return tc_no_memory(err, "the objects");
-    memcpy(ix->label, label, n * sizeof *label);
-    memcpy(ix->area, area, n * sizeof *area);
-    memcpy(ix->start, start, words * sizeof *start);
-    memcpy(ix->runs, runs, (size_t)start[n] * sizeof *runs);
-    for (size_t row = 0; o->params->range == OBJ_RANGE_IMAGE && row < (size_t)px->ny * px->nz;
-         row++)
-        update_grey_ends(px, row * px->nx, ends);
-    o->lo = ends[0];
-    o->hi = ends[1];
-    return TC_OK;
 }
 
 tc_status obj_index_step(obj_index *ix, obj_item *o, an_pool *pool, unsigned threads, tc_err *err)

@@ -383,12 +383,14 @@ void obj_put_texture(const obj_item *o, const obj_texture *t, size_t distance, o
 /* The objects of an item and their runs. */
 typedef struct obj_index {
     const obj_item *o;
-    uint32_t n;       /* number of objects */
-    uint32_t *label;  /* [n], ascending */
-    uint32_t *area;   /* [n]: pixels */
-    uint32_t *start;  /* [n + 1]: index in `runs` of the first run of each object */
-    obj_run *runs;    /* [start[n]]: sorted by object, then in raster order */
-    uint32_t largest; /* the largest area of an object */
+    const uint8_t *chosen; /* [largest label + 1]: 1 for the labels whose objects are in the index;
+                              NULL: all are */
+    uint32_t n;            /* number of objects */
+    uint32_t *label;       /* [n], ascending */
+    uint32_t *area;        /* [n]: pixels */
+    uint32_t *start;       /* [n + 1]: index in `runs` of the first run of each object */
+    obj_run *runs;         /* [start[n]]: sorted by object, then in raster order */
+    uint32_t largest;      /* the largest area of an object */
     /* While the index is made: */
     int pass;             /* 0: runs are counted; 1: they are put into `runs` */
     uint64_t rows_done;   /* number of rows that are done in this pass */
@@ -410,13 +412,10 @@ typedef struct obj_index {
 
 struct an_pool;
 /* Does a step of making the index. Returns TC_MORE if it must be called again; TC_OK if the index
- * is complete, and o->lo and o->hi are set. *ix must be zeroed before the first call. */
+ * is complete, and o->lo and o->hi are set. Before the first call *ix must be zeroed, except for
+ * ix->chosen. */
 tc_status obj_index_step(obj_index *ix, obj_item *o, struct an_pool *pool, unsigned threads,
                          tc_err *err);
-/* Makes an index of the n given objects, in place of obj_index_step (see obj_host_set_objects). */
-tc_status obj_index_set(obj_index *ix, obj_item *o, size_t n, const uint32_t *label,
-                        const uint32_t *area, const uint32_t *start, const obj_run *runs,
-                        tc_err *err);
 void obj_index_free(obj_index *ix);
 /* The bytes of memory for each thread while the index is made. */
 uint64_t obj_index_thread_bytes(void);
@@ -443,15 +442,14 @@ double obj_pixels_share(const an_work *work);
 tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                            tc_err *err);
 extern const an_backend obj_cpu;
+/* Lets a new worker of obj_cpu measure only the objects whose label is chosen; their number must be
+ * at most item->n_objects. chosen: [largest label + 1], 0 or 1; used until the worker is closed. */
+void obj_host_choose(void *worker, const uint8_t *chosen);
 
 /* --- for the OpenCL backend ------------------------------------------------------------------- */
 
 /* The OpenCL backend computes the texture of small objects; a worker of obj_cpu does all else. */
 
-/* Gives a new worker n objects to measure, instead of letting it find all objects of the item; used
- * by the spot checks, too. label, area, start, runs: as in obj_index; they are copied. */
-tc_status obj_host_set_objects(void *worker, size_t n, const uint32_t *label, const uint32_t *area,
-                               const uint32_t *start, const obj_run *runs, tc_err *err);
 /* Returns how many of the next objects can be processed at once: successive objects of fewer than
  * `large` pixels each, at most `most` objects, with at most `pixels` pixels in total; but at least
  * one object, even if it has more than `pixels` pixels. Returns 0 if the next object has at least

@@ -9,7 +9,6 @@
 
 #include "app/analysis/objects/objects.h"
 #include "app/analysis/analyses.h"
-#include "app/base/array.h"
 #include "app/base/random.h"
 
 enum {
@@ -32,83 +31,12 @@ static const double STACKS = 20;
 
 /* --- objects --------------------------------------------------------------------------------- */
 
-/* The objects that are measured again, in ascending order of their rows in the result's table. */
+/* The objects that are measured again, in ascending order of their rows in the result's table, and
+ * so of their labels. */
 typedef struct sample {
-    size_t n, row[MOST];                               /* [n]: rows of the table */
-    uint32_t label[MOST], area[MOST], start[MOST + 1]; /* as in obj_index */
-    obj_run *runs;                                     /* owned; as in obj_index */
-    size_t n_runs, room; /* number of elements of `runs` that are used, and allocated */
+    size_t n, row[MOST]; /* [n]: rows of the table */
+    uint32_t label[MOST];
 } sample;
-
-/* A box in the item: z, y, x; hi is exclusive. */
-typedef struct box {
-    uint32_t lo[3], hi[3];
-} box;
-
-/* The bounding box that the result has for a row. The result must have the columns of OBJ_SHAPE. */
-static box box_of(const an_work *work, const wu_output *out, size_t row)
-{
-    const wu_item *const item = work->item;
-    const size_t dims = item->is_stack ? 3 : 2;
-    box b = { { 0, 0, 0 }, { item->nz, item->ny, item->nx } };
-    const int64_t *const found =
-        (const int64_t *)wu_output_data(out, "object_bbox") + row * 2 * dims;
-    for (size_t k = 0; k < dims; k++) {
-        b.lo[3 - dims + k] = (uint32_t)found[k];
-        b.hi[3 - dims + k] = (uint32_t)found[dims + k];
-    }
-    return b;
-}
-
-static uint64_t box_pixels(const box *b)
-{
-    return (uint64_t)(b->hi[0] - b->lo[0]) * (b->hi[1] - b->lo[1]) * (b->hi[2] - b->lo[2]);
-}
-
-/* Appends a run to s->runs. */
-static tc_status add_run(sample *s, obj_run run, tc_err *err)
-{
-    obj_run *const runs = tc_array_grow(s->runs, s->n_runs, &s->room, sizeof *runs);
-
-    if (runs == NULL)
-        return tc_no_memory(err, "the objects");
-    s->runs = runs;
-    runs[s->n_runs++] = run;
-    return TC_OK;
-}
-
-/* Adds an object to the sample: the runs of pixels with this label within the box. row: the
- * object's row in the table. */
-static tc_status add_object(const an_work *work, const box *b, size_t row, uint32_t label,
-                            sample *s, tc_err *err)
-{
-    tc_status status = TC_OK;
-
-    s->row[s->n] = row;
-    s->label[s->n] = label;
-    s->area[s->n] = 0;
-    s->start[s->n] = (uint32_t)s->n_runs;
-    for (uint32_t z = b->lo[0]; z < b->hi[0]; z++)
-        for (uint32_t y = b->lo[1]; y < b->hi[1]; y++) {
-            const uint32_t *const labels = obj_labels(work->pixels, z, y);
-
-            for (uint32_t x = b->lo[2]; status == TC_OK && x < b->hi[2]; x++) {
-                const uint32_t x0 = x;
-
-                if (labels[x] != label)
-                    continue;
-                while (x + 1 < b->hi[2] && labels[x + 1] == label)
-                    x++;
-                s->area[s->n] += x - x0 + 1;
-                status = add_run(s, OBJ_RUN(z, y, x0, x), err);
-            }
-        }
-    s->start[++s->n] = (uint32_t)s->n_runs;
-    if (status == TC_OK && s->area[s->n - 1] == 0)
-        return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel within object_bbox has label %lu",
-                       (unsigned long)label);
-    return status;
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -165,96 +93,23 @@ static bool is_taken(const size_t *rows, size_t n, size_t row)
     return false;
 }
 
-/* Visits the runs of the sample's objects in the label picture, in raster order. For each run of
- * object k: if s->runs is allocated, stores the run in s->runs[next[k]]; then increases next[k].
- * next: [s->n]. */
-static void visit_runs(const wu_pixels *px, sample *s, uint32_t *next)
-{
-    for (uint32_t z = 0; z < px->nz; z++)
-        for (uint32_t y = 0; y < px->ny; y++) {
-            const uint32_t *const labels = obj_labels(px, z, y);
-
-            for (uint32_t x = 0, x0; x < px->nx; x++) {
-                const uint32_t *const found =
-                    bsearch(&labels[x], s->label, s->n, sizeof *s->label, by_label);
-
-                for (x0 = x; x + 1 < px->nx && labels[x + 1] == labels[x0]; x++)
-                    ;
-                if (found == NULL)
-                    continue;
-                if (s->runs != NULL)
-                    s->runs[next[found - s->label]] = OBJ_RUN(z, y, x0, x);
-                next[found - s->label]++;
-            }
-        }
-}
-
-/* Adds n objects to the sample, whose runs are searched in the whole label picture. rows: their
- * rows in the table, ascending; labels: their labels, ascending. */
-static tc_status add_from_picture(const wu_pixels *px, const size_t *rows, const uint32_t *labels,
-                                  size_t n, sample *s, tc_err *err)
-{
-    uint32_t next[MOST] = { 0 };
-
-    s->n = n;
-    memcpy(s->row, rows, n * sizeof *rows);
-    memcpy(s->label, labels, n * sizeof *labels);
-    visit_runs(px, s, next);
-    s->start[0] = 0;
-    for (size_t k = 0; k < n; k++) {
-        s->start[k + 1] = s->start[k] + next[k];
-        next[k] = s->start[k];
-    }
-    s->n_runs = s->start[n];
-    s->runs = malloc((s->n_runs + 1) * sizeof *s->runs);
-    if (s->runs == NULL)
-        return tc_no_memory(err, "the objects");
-    visit_runs(px, s, next);
-    for (size_t k = 0; k < n; k++) {
-        s->area[k] = 0;
-        for (uint32_t i = s->start[k]; i < s->start[k + 1]; i++)
-            s->area[k] += OBJ_RUN_X1(s->runs[i]) - OBJ_RUN_X0(s->runs[i]) + 1;
-        if (s->area[k] == 0)
-            return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel has label %lu",
-                           (unsigned long)labels[k]);
-    }
-    return TC_OK;
-}
-
-/* Chooses the objects of the sample and adds them in the order of the table: BY_PIXELS of them by
- * random pixels, the others by random rows. Their pixels are searched within the bounding boxes
- * that the result states, unless these have more pixels in total than the item. */
-static tc_status choose_objects(const an_work *work, const wu_output *out, uint64_t *random,
-                                sample *s, tc_err *err)
+/* Chooses the objects of the sample: BY_PIXELS of them by random pixels, the others by random rows.
+ */
+static void choose_objects(const wu_pixels *px, const wu_output *out, uint64_t *random, sample *s)
 {
     const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
-    const size_t wanted = count_measured(n);
-    const bool has_boxes = (((const obj_params *)work->params)->families & OBJ_SHAPE) != 0;
     const int64_t *const label = wu_output_data(out, "object_label");
-    const uint64_t pixels = (uint64_t)work->item->nx * work->item->ny * work->item->nz;
-    uint64_t stated = 0;
-    size_t rows[MOST] = { 0 };
-    uint32_t labels[MOST] = { 0 };
-    box boxes[MOST];
 
-    for (size_t k = 0; k < wanted; k++) {
-        rows[k] = k < BY_PIXELS ? row_of_pixel(work->pixels, label, n, random)
-                                : (size_t)tc_random_below(n, random);
-        while (is_taken(rows, k, rows[k]))
-            rows[k] = (size_t)tc_random_below(n, random);
+    s->n = count_measured(n);
+    for (size_t k = 0; k < s->n; k++) {
+        s->row[k] =
+            k < BY_PIXELS ? row_of_pixel(px, label, n, random) : (size_t)tc_random_below(n, random);
+        while (is_taken(s->row, k, s->row[k]))
+            s->row[k] = (size_t)tc_random_below(n, random);
     }
-    qsort(rows, wanted, sizeof *rows, by_row);
-    for (size_t k = 0; k < wanted; k++)
-        labels[k] = (uint32_t)label[rows[k]];
-    for (size_t k = 0; has_boxes && k < wanted; k++) {
-        boxes[k] = box_of(work, out, rows[k]);
-        stated += box_pixels(&boxes[k]);
-    }
-    if (!has_boxes || stated > pixels)
-        return add_from_picture(work->pixels, rows, labels, wanted, s, err);
-    for (size_t k = 0; k < wanted; k++)
-        return_if_error(add_object(work, &boxes[k], rows[k], labels[k], s, err));
-    return TC_OK;
+    qsort(s->row, s->n, sizeof *s->row, by_row);
+    for (size_t k = 0; k < s->n; k++)
+        s->label[k] = (uint32_t)label[s->row[k]];
 }
 
 /* Checks that row `row` of the claimed table and row k of the computed table are the same to the
@@ -281,16 +136,29 @@ static tc_status compare_row(const wu_output *claimed, size_t row, const wu_outp
 static tc_status measure_sample(const an_work *work, const sample *s, void *state,
                                 wu_output *computed, tc_err *err)
 {
+    const uint32_t largest = work->pixels->largest_label;
+    const size_t row_bytes = obj_row_bytes(work->params, work->item);
+    TC_AUTOFREE uint8_t *const chosen = calloc((size_t)largest + 1, 1);
     uint64_t done = 0;
     void *worker = NULL;
-    tc_status status = obj_cpu.open(work, state, &worker, err);
+    tc_status status = TC_OK;
 
-    if (status == TC_OK)
-        status = obj_host_set_objects(worker, s->n, s->label, s->area, s->start, s->runs, err);
-    while (status == TC_OK && obj_cpu.step(worker, state, &done, err) == TC_MORE)
-        ;
-    if (worker != NULL)
-        obj_cpu.close(&worker);
+    if (chosen == NULL)
+        return tc_no_memory(err, "the objects");
+    for (size_t k = 0; k < s->n; k++)
+        if (s->label[k] <= largest)
+            chosen[s->label[k]] = 1;
+    return_if_error(obj_cpu.open(work, state, &worker, err));
+    obj_host_choose(worker, chosen);
+    do
+        status = obj_cpu.step(worker, state, &done, err);
+    while (status == TC_MORE);
+    obj_cpu.close(&worker);
+    /* The state has the objects that were found, in the order of the labels. */
+    for (size_t k = 0; status == TC_OK && k < s->n; k++)
+        if (obj_row_of_const(state, row_bytes, k)->label != s->label[k])
+            return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel has label %lu",
+                           (unsigned long)s->label[k]);
     return status == TC_OK ? obj_finish(work, 0, state, computed, err) : status;
 }
 
@@ -306,11 +174,12 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
     };
     wu_output computed = { .n = 0 };
     void *state = NULL;
-    tc_status status = choose_objects(work, out, random, &s, err);
+    tc_status status = TC_OK;
 
+    choose_objects(work->pixels, out, random, &s);
     item.n_objects = (uint32_t)s.n;
     params.exclude_border = false;
-    if (status == TC_OK && s.n > 0)
+    if (s.n > 0)
         status = an_objects.plan(&params, &item, &part.plan, err);
     if (status == TC_OK && s.n > 0) {
         state = calloc(1, part.plan.state_bytes);
@@ -321,7 +190,6 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
         status = compare_row(out, s.row[k], &computed, k, err);
     wu_output_free(&computed);
     free(state);
-    free(s.runs);
     return status;
 }
 
@@ -443,10 +311,8 @@ tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *
 
 double obj_pixels_share(const an_work *work)
 {
-    const obj_params *const p = work->params;
-    /* With bounding boxes only these are searched; otherwise the whole label picture is. */
     const double n = work->item->n_objects, measured = (double)count_measured((size_t)n),
-                 share = ((p->families & OBJ_SHAPE) != 0 ? 0.008 : 0.11) + measured / fmax(n, 1);
+                 share = 0.008 + measured / fmax(n, 1);
 
     return fmin(work->item->nz > 1 ? STACKS * share : share, 1);
 }
