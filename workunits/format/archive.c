@@ -32,6 +32,8 @@ enum {
     MAX_REST = 4 << 20,   /* the most bytes of a member of which bytes have been returned; also the
                              most compressed bytes of any member */
     MAX_RETURNED = 1 << 10, /* the most bytes that may have been returned before */
+    PADDING = 64, /* bytes after a member that libdeflate may read: it copies byte by byte what the
+                     last bytes of its input stand for, which can be kilobytes of labels */
     /* Bits of a member's flags: */
     FLAG_ENCRYPTED = 0x0001,
     FLAG_DESCRIPTOR = 0x0008,
@@ -64,7 +66,8 @@ struct wu_unzip {
 #ifdef HAVE_LIBDEFLATE
     struct libdeflate_decompressor *inflater; /* NULL until inflate_rest needs it */
 #endif
-    unsigned char compressed[CHUNK]; /* buffer for bytes of the member as they are in the file */
+    /* Buffer for bytes of the member as they are in the file, with room for PADDING bytes */
+    unsigned char compressed[CHUNK + PADDING];
 };
 
 /* --- the file as a whole --------------------------------------------------------------------- */
@@ -720,7 +723,8 @@ static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
         return false;
     /* Whether all compressed bytes are in z->compressed. */
     const bool in_buffer = z->taken == m->compressed && z->taken <= CHUNK;
-    TC_AUTOFREE unsigned char *const read = in_buffer ? NULL : malloc((size_t)m->compressed + 1);
+    TC_AUTOFREE unsigned char *const read =
+        in_buffer ? NULL : calloc((size_t)m->compressed + PADDING, 1);
     TC_AUTOFREE unsigned char *const copy = is_whole ? NULL : malloc((size_t)m->size);
     const unsigned char *const from = in_buffer ? z->compressed : read;
     unsigned char *const whole = is_whole ? buf : copy;
@@ -728,7 +732,7 @@ static bool inflate_rest(wu_unzip *z, const wu_member *m, unsigned char *buf)
     const bool good =
         from != NULL && whole != NULL && z->inflater != NULL &&
         (in_buffer || read_at(z->archive, m->data, read, (size_t)m->compressed, NULL) == TC_OK) &&
-        libdeflate_deflate_decompress_ex(z->inflater, from, (size_t)m->compressed, whole,
+        libdeflate_deflate_decompress_ex(z->inflater, from, (size_t)m->compressed + PADDING, whole,
                                          (size_t)m->size, &used, &made) == LIBDEFLATE_SUCCESS &&
         used == m->compressed && made == m->size;
     if (!good)
