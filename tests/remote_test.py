@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import struct
 import sys
 import threading
 import time
@@ -196,10 +197,13 @@ def drip(handler, head=b"HTTP/1.0 200 OK\r\n\r\n", byte=b" "):
             time.sleep(0.3)
 
 
-def redirect(handler):
-    handler.send_response(302)
-    handler.send_header("Location", handler.path)
-    handler.end_headers()
+def redirect(address, code=302):
+    """A way to answer: by a redirect to this address."""
+    def answer(handler):
+        handler.send_response(code)
+        handler.send_header("Location", address)
+        handler.end_headers()
+    return answer
 
 
 def gzip_answer(handler):
@@ -387,11 +391,25 @@ def archive(data, method=8, flags=0):
     return bytes(found)
 
 
-def endless_post(_url, **_what):
-    """Stands in for requests.post."""
-    parts = itertools.repeat(b"x" * (1 << 20), 1000)
-    return contextlib.nullcontext(types.SimpleNamespace(
-        iter_content=lambda _size: parts))
+def many_members(number):
+    """An archive whose list has this many entries, each as short as can be, and no data."""
+    entry = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, 20, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 0, 0, 0,
+                        0) + b"a"
+    members = number * entry
+    return members + struct.pack("<4sQ2H2I4Q", b"PK\6\6", 44, 45, 45, 0, 0, number, number,
+                                 len(members), 0) + struct.pack(
+        "<4sIQI", b"PK\6\7", 0, len(members), 1) + struct.pack(
+        "<4s4H2IH", b"PK\5\6", 0, 0, 65535, 65535, len(members), 0, 0)
+
+
+def post_with(headers):
+    """A stand-in for requests.post, whose answer has these headers and no end."""
+    def post(_url, allow_redirects=True, **_what):
+        assert not allow_redirects
+        parts = itertools.repeat(b"x" * (1 << 20), 1000)
+        return contextlib.nullcontext(types.SimpleNamespace(
+            headers=headers, iter_content=lambda _size: parts))
+    return types.SimpleNamespace(post=post)
 
 
 def hostile(words):
@@ -435,6 +453,11 @@ def hostile(words):
             (drip, "of.MAX_PART = 2", "within 2 s"),
             (lambda handler: drip(handler, b"", b"H"), "of.MAX_PART = 2", "within 2 s"),
             (archive(bytes(2 << 20)), "of.MAX_INFLATED = 1 << 20", "has more than 1 MiB"),
+            (many_members((1 << 20) + 1), "pass", "has more than 1048576 members"),
+            (many_members(1000), "of.MAX_LIST = 46999", "has more than 1048576 members"),
+            (archive(b"x") + b"x", "pass", "is not a result: PK"),
+            (redirect(OTHER), "pass", "redirects to %s: no redirect is followed" % OTHER),
+            (redirect("http://[x"), "pass", "Invalid IPv6 URL"),
             (archive(b"x", method=77), "pass", "is not a result: PK"),
             (archive(b"x", flags=1), "pass", "is not a result: PK")):
         SERVER.results[name] = way
@@ -445,12 +468,24 @@ def hostile(words):
                                                   if name in f],
            "a malicious result is refused within seconds, and no file is left: " + text,
            ascii(r.stderr[-300:]))
+    many = io.BytesIO()
+    with zipfile.ZipFile(many, "w") as file:
+        for i in range(66000):
+            file.writestr("a%d.npy" % i, b"")
+    SERVER.results[name] = many.getvalue()
+    r = submit(*words, "--no-wait")
+    ok(r.returncode == 0 and name + ".npz" in here("no"),
+       "a result of more than 65,535 members, which needs ZIP64, is fetched", r.stderr)
+    os.unlink(os.path.join(TMP, "no", name + ".npz"))
     del SERVER.results[name]
     for way, seconds, text in (
             (drip, 2, "within 2 s"),
             (lambda handler: drip(handler, b"", b"H"), 2, "within 2 s"),
             (lambda _handler: time.sleep(20), 2, "within 2 s"),
-            (redirect, 30, "redirect"),
+            (redirect("/cells/submit_rpc_handler.php"), 30, "redirects to %s/submit_rpc" % URL),
+            (redirect(OTHER + "?key=1"), 30, "redirects to %s: no redirect is followed" % OTHER),
+            (redirect(OTHER, 307), 30, "redirects to %s: " % OTHER),
+            (redirect("ftp://127.0.0.1/x"), 30, "ftp://127.0.0.1/x"),
             (gzip_answer, 30, "is not what a BOINC project answers")):
         SERVER.way = way
         start = time.monotonic()
@@ -459,18 +494,21 @@ def hostile(words):
            time.monotonic() - start < 15,
            "a malicious server is given up within seconds: " + text, ascii(r.stderr[-300:]))
     SERVER.way = None
+    ok(not REACHED, "no request follows a redirect to another host", REACHED)
     for fault in (KeyError, IndexError, TypeError, AttributeError, RecursionError):
         r = submit(*words, "--no-wait", "-o", "fault", FAULT=fault.__name__)
         ok(r.returncode == 3 and "is not what a BOINC project answers" in r.stderr and
            r.stderr.count("\n") == 1,
            "an exception in BOINC's module is an error of one line: " + fault.__name__,
            ascii(r.stderr[-300:]))
-    try:
-        texcell_remote.bounded_post(types.SimpleNamespace(post=endless_post))("URL")
-        said = "nothing"
-    except texcell_remote.Problem as problem:
-        said = str(problem)
-    ok(said == "URL: has more than 64 MiB", "an endless answer to an upload is cut at 64 MiB", said)
+    for headers, text in (({}, "https://a/b: has more than 64 MiB"),
+                          ({"location": "http://a/b"}, "https://a: redirects to http://a/b: ")):
+        try:
+            texcell_remote.bounded_post(post_with(headers))("https://a/b")
+            said = "nothing"
+        except texcell_remote.Problem as problem:
+            said = str(problem)
+        ok(said.startswith(text), "an answer to an upload is refused: " + text, said)
     sink = io.BytesIO()
     try:
         texcell_remote.copy_at_most(io.BytesIO(b"x" * (3 << 20)), sink, 2 << 20, "WHAT")
@@ -485,11 +523,27 @@ SERVER = Server()
 os.makedirs(os.path.join(TMP, "boinc", "lib"))
 with open(os.path.join(TMP, "boinc", "lib", "boinc_submit.py"), "w") as module:
     module.write(MODULE)
+REACHED = []              # paths that were requested from the other server
+
+
+class Other(Handler):
+    """A server that is not the project's."""
+    def do_GET(self):
+        REACHED.append(self.path)
+        self.reply(b"{}")
+
+    do_POST = do_GET
+
+
 listener = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 URL = "http://127.0.0.1:%d/cells" % listener.server_address[1]
-threading.Thread(target=listener.serve_forever, daemon=True).start()
+other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other)
+OTHER = "http://127.0.0.1:%d/other" % other.server_address[1]
+for server in (listener, other):
+    threading.Thread(target=server.serve_forever, daemon=True).start()
 test_submission(pictures())
 test_kills(pictures())
 test_refusals(pictures())
 listener.shutdown()
+other.shutdown()
 done()

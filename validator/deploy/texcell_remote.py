@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import time
@@ -34,6 +35,10 @@ MAX_FILES, MAX_BYTES = 20, 7 << 20
 # Largest sizes in bytes: of an answer that describes a submission, of a result file, and of the
 # decompressed members of a result.
 MAX_ANSWER, MAX_RESULT, MAX_INFLATED = 64 << 20, 4 << 30, 64 << 30
+# The most members of a result, and bytes of its list of members, each of which has a header and a
+# name there (workunits/FORMAT.md).
+MAX_MEMBERS = 1 << 20
+MAX_LIST = MAX_MEMBERS * (46 + 512)
 # Limits in seconds: for a server that sends no byte, for a whole call including its uploads, and
 # for downloading PART bytes of a result.
 MAX_SILENCE, MAX_CALL, MAX_PART, PART = 300, 3600, 300, 1 << 20
@@ -84,11 +89,28 @@ def time_limit(seconds):
         signal.signal(signal.SIGALRM, before)
 
 
+def refuse_redirect(url, target):
+    """No redirect is followed: it would take the key to another host, or past https, and turns a
+    request that has data into one that has none."""
+    host, to = (urllib.parse.urlsplit(address) for address in (url, target))
+    raise Problem("%s://%s: redirects to %s://%s%s: no redirect is followed, since the key would "
+                  "go there; if that is the project, give its address as --url" %
+                  (host.scheme, host.netloc, to.scheme, to.netloc, to.path), TRY_LATER)
+
+
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req, fp, code, msg, headers, newurl):
+        refuse_redirect(req.full_url, newurl)
+
+
 def bounded_post(requests):
-    """requests.post for BOINC's module, with bounded answers."""
+    """requests.post for BOINC's module, with bounded answers and without redirects."""
     def post(url, **what):
         data = bytearray()
-        with requests.post(url, stream=True, timeout=MAX_SILENCE, **what) as reply:
+        with requests.post(url, stream=True, timeout=MAX_SILENCE, allow_redirects=False,
+                           **what) as reply:
+            if "location" in reply.headers:
+                refuse_redirect(url, urllib.parse.urljoin(url, reply.headers["location"]))
             for part in reply.iter_content(1 << 16):
                 data += part
                 if len(data) > MAX_ANSWER:
@@ -112,9 +134,38 @@ class BoundedAnswers(urllib.request.BaseHandler):
     https_response = http_response
 
 
+def list_of_members(file):
+    """The bytes of an archive's list of members, at most MAX_LIST + 1. None: the file does not end
+    as a result does, with an end record without a comment, a ZIP64 end record and its locator in
+    front of that if there is a locator."""
+    size = file.seek(0, os.SEEK_END)
+    file.seek(max(size - 98, 0))
+    end = file.read().rjust(98, b"\0")
+    _, _, _, length, start, comment = struct.unpack("<4s4sIIIH", end[76:])
+    if end[76:80] != b"PK\5\6" or comment > 0:
+        return None
+    end_record = size - 22
+    if end[56:60] == b"PK\6\7":
+        end_record = size - 98
+        length, start = struct.unpack("<QQ", end[40:56])
+        if end[:4] != b"PK\6\6" or struct.unpack("<Q", end[64:72])[0] != end_record:
+            return None
+    if start + length != end_record:
+        return None
+    file.seek(start)
+    return file.read(min(length, MAX_LIST + 1))
+
+
 def is_whole(path, what):
     """Whether a file is a ZIP archive whose members are intact."""
     try:
+        with open(path, "rb") as file:
+            members = list_of_members(file)
+        if members is None:
+            return False
+        # zipfile keeps some 400 bytes for each entry of the list; each begins with these four
+        if len(members) > MAX_LIST or members.count(b"PK\1\2") > MAX_MEMBERS:
+            raise Problem("%s: has more than %d members" % (what, MAX_MEMBERS), TRY_LATER)
         with zipfile.ZipFile(path) as archive:
             if sum(member.file_size for member in archive.infolist()) > MAX_INFLATED:
                 refuse_more(MAX_INFLATED, what)
@@ -164,7 +215,7 @@ class Server:
             print("note: %s: without https anybody on the way can read the key and the pictures, "
                   "and change results"
                   % plain(self.url), file=sys.stderr)
-        urllib.request.install_opener(urllib.request.build_opener(BoundedAnswers))
+        urllib.request.install_opener(urllib.request.build_opener(BoundedAnswers, NoRedirects))
         self.server = boinc_submit.BOINC_SERVER(self.url, options.key, rpc_timeout=MAX_SILENCE)
 
     def ask(self, what, *arguments):
@@ -248,7 +299,7 @@ class Server:
             if is_whole(part, "%s: %s" % (self.url, unit)):
                 os.rename(part, path)
                 return True
-        except http.client.HTTPException as error:
+        except (http.client.HTTPException, ValueError) as error:
             raise Problem("%s: %s: %s" % (self.url, unit, error), TRY_LATER)
         except OSError as error:
             raise Problem("%s: %s: %s" % (self.url, unit, getattr(error, "reason", error)),
