@@ -461,6 +461,13 @@ def test_quarantine(unit, result):
            "quarantine: above 1,000 files the oldest are removed", len(left_files))
 
 
+def nobody():
+    """A function for preexec_fn: the child process runs as a user who is not root."""
+    if os.getuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+
+
 def test_waiting(unit, result):
     """--wait: a file that is unreadable for a moment delays the check, and the work is not sent out
     again."""
@@ -483,6 +490,20 @@ def test_waiting(unit, result):
     os.rename(wu + ".kept", wu)
     tap.ok(time.monotonic() - begin < 30, "a missing or damaged work unit is not waited for",
            time.monotonic() - begin)
+    begin = time.monotonic()
+    os.chmod(FOLDER, 0o755)
+    if validate("--help", preexec_fn=nobody).returncode != 0:
+        tap.skip("files without read permission", "no other user can run the program from here")
+    else:
+        for name, forbidden in (("an upload", one), ("a work unit", wu)):
+            mode = os.stat(forbidden).st_mode & 0o777
+            os.chmod(forbidden, 0)
+            expect("script-init --wait: %s without read permission" % name, 3,
+                   script("script-init", "--wait", "50", one, preexec_fn=nobody), "^$",
+                   os.path.basename(forbidden) + ": .*: Permission denied\n$")
+            os.chmod(forbidden, mode)
+        tap.ok(time.monotonic() - begin < 30, "a file without read permission is not waited for",
+               time.monotonic() - begin)
     begin = time.monotonic()
     expect("script-init --wait: nothing comes back", 3,
            script("script-init", "--wait", "1.2", "--workunits", path("none"), one))

@@ -57,8 +57,8 @@ static const char usage[] =
     "  --quarantine DIR script-init moves refused uploads to DIR, and keeps at most\n"
     "                   the newest 1,000 and 1 GiB: BOINC never deletes them\n"
     "  --wait S         if the answer is \"later\", script-init tries again for S\n"
-    "                   seconds, unless the work unit is missing or damaged\n"
-    "                   (default: 0)\n"
+    "                   seconds, unless the work unit is missing or damaged,\n"
+    "                   or a file may not be read (default: 0)\n"
     "  --chance P       with --fraction: compute items again only for this share of\n"
     "                   the results, chosen at random\n"
     "  --alone DIR --fraction-alone F  use F in place of --fraction for a unit whose\n"
@@ -271,6 +271,31 @@ static int answer_in_child(void *user)
     return no_retry ? EXIT_NO_RETRY : code;
 }
 
+/* Returns whether this process has no permission to read the file. */
+static bool is_forbidden(const char *path)
+{
+    const int fd = os_open(path, OS_READ);
+    const bool forbidden = fd < 0 && (errno == EACCES || errno == EPERM);
+
+    if (fd >= 0)
+        close(fd);
+    return forbidden;
+}
+
+/* Returns whether the upload or its work unit may not be read, which waiting does not change. This
+ * is not asked in the child process: its confinement forbids a file that was not there before. */
+static bool may_not_read(const command *c)
+{
+    char *unit = NULL;
+    const bool forbidden =
+        is_forbidden(c->files[0]) ||
+        (val_find_workunit(c->places.workunits, c->files[0], &unit, NULL) == TC_OK &&
+         is_forbidden(unit));
+
+    free(unit);
+    return forbidden;
+}
+
 /* Answers in a child process. While the answer is "try again later", tries again for up to c->wait
  * seconds: BOINC would ask only hours later, and send another copy of the task. Moves a refused
  * upload to the quarantine folder. */
@@ -281,7 +306,7 @@ static tc_status answer_in_time(command *c, int *code, tc_err *err)
     int ended_by;
     tc_status status = val_run_child(answer_in_child, c, c->files[0], code, &ended_by, err);
 
-    while ((status != TC_OK || *code == 3) && tc_seconds() + pause <= until) {
+    while ((status != TC_OK || *code == 3) && tc_seconds() + pause <= until && !may_not_read(c)) {
         os_sleep(pause);
         pause *= 2;
         status = val_run_child(answer_in_child, c, c->files[0], code, &ended_by, err);
