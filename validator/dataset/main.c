@@ -53,7 +53,7 @@ static const char usage[] =
     "                   of the upload; it may be absent (default: ../download)\n"
     "  --accepted DIR   the records of texcell-validate script-init: a result that\n"
     "                   was changed since is refused; deletes those of the unit\n"
-    "  --max-memory MIB exit with 3 if the rows of an item take more memory\n"
+    "  --max-memory MIB refuse a result whose rows of an item take more memory\n"
     "                   (default: 512, or what the plan of the work unit expects)\n"
     "\n"
     "script is for BOINC's script_assimilator, which starts bin/NAME with\n"
