@@ -291,8 +291,7 @@ static tc_status check_output(const run_options *o, tc_err *err)
     if (folder == NULL)
         return tc_no_memory(err, "a file name");
     if (!os_is_writable_folder(folder))
-        return tc_fail(err, tc_write_error_status(errno), "%s: cannot write: %s", o->output,
-                       strerror(errno));
+        return tc_fail_write(o->output, o->output, err);
     if (stat(o->output, &info) == 0 && S_ISDIR(info.st_mode))
         return tc_fail(err, TC_IO, "%s: cannot write: %s", o->output, strerror(EISDIR));
     if (stat(o->output, &info) == 0 && !S_ISREG(info.st_mode))

@@ -650,8 +650,9 @@ def check_inputs(good):
 def check_outputs(good):
     """Results that cannot be written."""
     missing_folder = os.path.join(WORK, "gone", "out.npz")
-    check_failure("an output folder that does not exist", OUTPUT_FAILED, ": No such file", good,
-                  missing_folder, [missing_folder])
+    check_failure("an output folder that does not exist", OUTPUT_FAILED,
+                  "out.npz: cannot write: the folder %s does not exist" %
+                  os.path.dirname(missing_folder), good, missing_folder, [missing_folder])
     file_as_folder = os.path.join(good, "out.npz")
     check_failure("a file as the output's folder", OUTPUT_FAILED, ": Not a directory", good,
                   file_as_folder, [])

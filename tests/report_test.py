@@ -512,7 +512,8 @@ def test_refusals(result):
                            ([path("none.npz"), "-o", page], "none.npz"),
                            ([result, "--images", path("o200.zip"), "-o", page],
                             "is not the work unit that"),
-                           ([result, "-o", path("no", "such", "page.html")], "cannot write")):
+                           ([result, "-o", path("no", "such", "page.html")],
+                            "cannot write: the folder %s does not exist" % path("no", "such"))):
         r = tap.run([tap.TEXCELL_WU, "report"] + words)
         tap.ok(r.returncode in (1, 2, 3) and message in r.stderr and not os.path.exists(page),
                "refused: %s" % message, (r.returncode, r.stderr))

@@ -216,7 +216,7 @@ def test_vanished_folder(place):
     place.check_result("a vanished checkpoint folder: the result is written", p)
     p = place.run("--checkpoint-dir", state)
     check_error("a checkpoint folder that does not exist", p, LATER,
-                "out.npz.spool: cannot write: No such file")
+                "out.npz.spool: cannot write: the folder %s does not exist" % state)
 
 
 def test_early_errors(place):

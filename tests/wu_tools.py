@@ -2008,7 +2008,9 @@ def test_output():
     r = pack(path("det"), path("g8.png"))
     ok(r.returncode == 1 and "not a file" in r.stderr, "a folder is not overwritten", r.stderr)
     r = pack(path("det") + "/no/such/x.zip", path("g8.png"))
-    ok(r.returncode == 3, "an output in a folder that does not exist: exit code 3", r.stderr)
+    ok(r.returncode == 3 and r.stderr.endswith(
+        "x.zip: cannot write: the folder %s/no/such does not exist\n" % path("det")),
+       "an output in a folder that does not exist: exit code 3", r.stderr)
     r = wu("analyse", "--analysis", "glcm", path("g8.png"), "-o", path("p.json"))
     ok(r.returncode == 3 and "p.json: exists and is not a folder" in r.stderr,
        "analyse refuses a file as output folder", r.stderr)

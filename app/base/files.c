@@ -17,8 +17,7 @@ tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_e
     for (int i = 0; i < TRIES; i++) {
         *fd = os_open(path, OS_UPDATE);
         if (*fd < 0)
-            return tc_fail(err, tc_write_error_status(errno), "%s: cannot write: %s", shown_name,
-                           strerror(errno));
+            return tc_fail_write(path, shown_name, err);
         if (!os_lock(*fd)) {
             close(*fd);
             *fd = -1;
@@ -58,6 +57,18 @@ tc_status tc_write_error_status(int error)
     /* TC_DISK: the fault of the disk or network may end without a change to the file. TC_IO: any
      * other failure. */
     return is_temporary ? TC_DISK : TC_IO;
+}
+
+tc_status tc_fail_write(const char *path, const char *shown_name, tc_err *err)
+{
+    const int error = errno;
+    const tc_status status = tc_write_error_status(error);
+    TC_AUTOFREE char *const folder = error == ENOENT ? tc_folder_of(path) : NULL;
+
+    if (folder != NULL && os_kind_of(folder) == OS_NOTHING)
+        return tc_fail(err, status, "%s: cannot write: the folder %s does not exist", shown_name,
+                       folder);
+    return tc_fail(err, status, "%s: cannot write: %s", shown_name, strerror(error));
 }
 
 tc_status tc_open_regular(const char *path, int *fd, uint64_t *size, tc_err *err)

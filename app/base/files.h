@@ -32,6 +32,10 @@ tc_status tc_open_error_status(int error);
  * errors. */
 tc_status tc_write_error_status(int error);
 
+/* Fails because `path` cannot be opened for writing, or not be written; errno has the reason. The
+ * message names `shown_name`, and the folder of `path` if that does not exist. */
+tc_status tc_fail_write(const char *path, const char *shown_name, tc_err *err);
+
 /* Opens a regular file for reading, and sets *size to its size in bytes. Other kinds of files are
  * refused, as they could block or have no end. TC_BAD_INPUT: there is no regular file of this name.
  * TC_TRY_LATER: it cannot be opened now, but neither the name nor the file is wrong. */

@@ -576,7 +576,7 @@ static void reports_unwritable_paths(void **state)
     char *path = join_path(f->folder, "none/r.npz");
     assert_int_equal(wu_npz_create(path, &w, &err), TC_IO);
     assert_null(w);
-    assert_non_null(strstr(err.message, "none/r.npz: cannot write: No such file or directory"));
+    assert_non_null(strstr(err.message, "none/r.npz: cannot write: the folder "));
     assert_int_equal(wu_npz_create(f->folder, &w, &err), TC_IO);
     assert_non_null(strstr(err.message, "cannot write: Is a directory"));
     assert_int_equal(wu_npz_create("/dev/null", &w, &err), TC_IO);

@@ -17,8 +17,7 @@ enum { BUFFER = 1 << 16 };
 
 static tc_status fail_write(const wu_new_file *f, tc_err *err)
 {
-    return tc_fail(err, tc_write_error_status(errno), "%s: cannot write: %s", f->path,
-                   strerror(errno));
+    return tc_fail_write(f->path, f->path, err);
 }
 
 /* Rejects a path that is a folder or a device. Otherwise renaming the complete file would replace

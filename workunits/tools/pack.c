@@ -732,7 +732,7 @@ static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
         struct stat info;
         if (stat(out->temporaries[i], &info) != 0 ||
             !os_replace(out->temporaries[i], out->paths[i]))
-            return tc_fail(err, TC_IO, "%s: cannot be written: %s", out->paths[i], strerror(errno));
+            return tc_fail_write(out->paths[i], out->paths[i], err);
         free(out->temporaries[i]);
         out->temporaries[i] = NULL;
         const size_t first = i * out->per_unit;

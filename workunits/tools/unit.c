@@ -2,12 +2,12 @@
 #include "workunits/tools/unit.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/base/array.h"
+#include "app/base/files.h"
 #include "app/base/os.h"
 #include "app/base/pool.h"
 #include "workunits/format/archive.h"
@@ -609,7 +609,7 @@ tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
     unit_writer w = { .unit = unit, .err = err };
     const int fd = os_open(path, OS_NEW);
     if (fd < 0)
-        return tc_fail(err, TC_IO, "%s: cannot be written: %s", unit->shown, strerror(errno));
+        return tc_fail_write(path, unit->shown, err);
     tc_status status = wu_zip_create(fd, unit->shown, DEFLATE_LEVEL, &w.zip, err);
     if (status == TC_OK)
         status = make_threads(&w);
