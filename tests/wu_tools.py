@@ -1571,6 +1571,24 @@ def test_bad_files():
     ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "cut.png: " in r.stderr and
        r.stderr.endswith("; --skip-bad leaves it out\n"),
        "one bad file: only its error", r.stderr)
+    r = wu("analyse", "--analysis", "cellcount", folder, "-o", path("looked"))
+    ok(r.returncode == 2 and all(r.stderr.count("/" + name + ": ") == 1
+                                 for name in ("cut.png", "hurt.png")) and
+       r.stderr.endswith("analyse: 2 of 5 inputs cannot be used; --skip-bad leaves them out\n"),
+       "analyse reports all damaged pictures, whichever the look at the pictures meets", r.stderr)
+    r = wu("analyse", "--analysis", "cellcount", "--skip-bad", folder, "-o", path("looked"))
+    ok(r.returncode == 0 and r.stderr.count("left out: ") == 2 and
+       [i["name"] for i in job_of(path("looked/workunit.zip"))["items"]] == ["a", "b", "c"],
+       "analyse --skip-bad leaves out pictures that the look at the pictures meets", r.stderr)
+    cut = path("bad/cut.png")
+    r = wu("analyse", "--analysis", "cellcount", cut, "-o", path("none_looked"))
+    ok(r.returncode == 2 and r.stderr.count("\n") == 1 and "cut.png: damaged PNG" in r.stderr,
+       "analyse: one damaged picture alone is one error", r.stderr)
+    r = wu("analyse", "--analysis", "cellcount", cut, path("bad/hurt.png"), "-o",
+           path("none_looked"))
+    ok(r.returncode == 2 and r.stderr.count("\n") == 3 and
+       r.stderr.endswith("analyse: none of 2 inputs can be used\n"),
+       "analyse: no picture that the look at the pictures can read", r.stderr)
     save_all("bombs", {"large.png": np.zeros((400, 500), np.uint8), "a.png": GREY})
     r = level_set("--max-pixels", "199999", path("bombs"))
     ok(r.returncode == 2 and

@@ -869,6 +869,15 @@ static tc_status read_parameters(const an_analysis *analysis, const pack_options
                          analysis->suggest != NULL ? ", and analyse finds some" : "");
 }
 
+/* Looks at the pictures. A picture that cannot be read gets a fault, which is reported later, with
+ * those of all others, unless no item is left. */
+static tc_status suggest_parameters(const an_analysis *analysis, const pack_options *o,
+                                    wu_sources *sources, an_suggestion *suggestion, tc_err *err)
+{
+    const tc_status status = wu_suggest(analysis, sources, o->parameters, suggestion, err);
+    return count_bad(sources) == sources->n ? report_faults(o, sources, err) : status;
+}
+
 /* Drops this process's rights to all files except the inputs and the output's folder. Not called
  * for analyse, which starts texcell later. */
 static tc_status drop_rights(const pack_options *o, tc_err *err)
@@ -957,7 +966,7 @@ static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *
     if (status == TC_OK && count_bad(&sources) == sources.n) /* no item has that colour */
         status = report_faults(&o, &sources, err);
     if (status == TC_OK && suggested)
-        status = wu_suggest(analysis, &sources, o.parameters, suggestion, err);
+        status = suggest_parameters(analysis, &o, &sources, suggestion, err);
     if (status == TC_OK && (has_lengths || suggested))
         status = read_parameters(analysis, &o, &params, err);
     if (status == TC_OK)

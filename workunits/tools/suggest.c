@@ -150,7 +150,9 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictu
         wu_source *const source = sorted[n == 1 ? 0 : k * (sources->n - 1) / (n - 1)];
         if (source->fault != NULL)
             continue;
-        status = add_picture(source, out, whole, out->n, err);
+        status = wu_source_keep_fault(source, add_picture(source, out, whole, out->n, err), err);
+        if (source->fault != NULL)
+            continue;
         out->n++;
         out->of_stacks = out->of_stacks || source->is_stack;
         out->unit = source->is_stack && source->um[2] > 0 ? source->um[2] : 1;
@@ -159,7 +161,8 @@ static tc_status choose_pictures(wu_sources *sources, an_pictures *out, an_pictu
     whole->threads = out->threads;
     out->whole = whole;
     if (status == TC_OK && out->n == 0)
-        status = tc_fail(err, TC_BAD_INPUT, "pack: no input is left that can be used");
+        status =
+            tc_fail(err, TC_BAD_INPUT, "pack: none of the %zu pictures looked at can be used", n);
     return status;
 }
 

@@ -8,9 +8,10 @@
 #include "workunits/format/page.h"
 #include "workunits/tools/sources.h"
 
-/* Passes the pictures of up to AN_MAX_PICTURES items, evenly chosen, to the analysis. Adds the
- * parameters that the analysis suggests to `parameters`; parameters that are there already are
- * kept. The caller frees *out by an_suggestion_free, also after a failure. */
+/* Passes the pictures of up to AN_MAX_PICTURES items, evenly chosen, to the analysis. An item whose
+ * picture is damaged gets a fault; TC_BAD_INPUT if none is left. Adds the parameters that the
+ * analysis suggests to `parameters`; parameters that are there already are kept. The caller frees
+ * *out by an_suggestion_free, also after a failure. */
 tc_status wu_suggest(const an_analysis *analysis, wu_sources *sources, json_t *parameters,
                      an_suggestion *out, tc_err *err);
 /* Prints the suggested parameters to stderr, one "--param KEY=VALUE" a line, ready to be copied.
