@@ -205,6 +205,22 @@ def test_argument_order():
                "export accepts --output=DIR", r.stderr)
 
 
+def test_files_like_options():
+    """A file whose name begins with "-" is accepted behind "--" and as ./-x; the error for it says
+    so."""
+    for name in ("-x.png", "-Q", "--x.png", "--x=1.png"):
+        shutil.copy(PICTURE, os.path.join(FOLDER, name))
+        for verb in ("pack", "analyse"):
+            check_refused("texcell-wu", [verb, "--analysis", "glcm", "-o", "o.zip", PICTURE, name],
+                          "; if the file %s is meant, write ./%s; see" % (name, name),
+                          "texcell-wu " + verb)
+        for words in (["./" + name], ["--", name]):
+            r = call("texcell-wu", "pack", "--analysis", "glcm", "-o", "o.zip", *words)
+            tap.ok(r.returncode == 0, "a file whose name is like an option: " + " ".join(words),
+                   r.stderr)
+        os.remove(os.path.join(FOLDER, name))
+
+
 def test_foreign_results():
     """analyse does not overwrite the result of other pictures, but that of a picture among the new
     ones."""
@@ -332,6 +348,7 @@ def main():
     test_unknown()
     test_selftest_and_devices()
     test_argument_order()
+    test_files_like_options()
     test_foreign_results()
     test_task()
     test_closed_streams()

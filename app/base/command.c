@@ -82,8 +82,14 @@ static tc_status refuse_option(int code, char **argv, const tc_option *options, 
         return tc_fail(err, TC_USAGE, "%.64s needs a value", rejected);
     if (optopt >= FIRST_CODE)
         return tc_fail(err, TC_USAGE, "%.64s: this option takes no value", rejected);
-    if (rejected == letter && group != NULL && group[0] == '-' && group[1] == optopt &&
-        strlen(group) > 3)
+    const bool in_group =
+        rejected == letter && group != NULL && group[0] == '-' && group[1] == optopt;
+    const char *const word = in_group ? group : argv[optind - 1];
+    if (os_kind_of(word) != OS_NOTHING)
+        return tc_fail(err, TC_USAGE,
+                       "unknown option \"%.64s\"; if the file %.200s is meant, write ./%.200s",
+                       rejected, word, word);
+    if (in_group && strlen(group) > 3)
         /* A dash is missing, as in -param x=1: the long name is compared. */
         snprintf(name, sizeof name, "-%.*s", (int)strcspn(group, "="), group);
     else
