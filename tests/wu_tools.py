@@ -1485,8 +1485,8 @@ def test_sources():
 
 
 def test_scripts():
-    """Printed lines and file names keep letters and digits of any script; other characters, such
-    as those that control a terminal, are replaced."""
+    """Printed lines, file names, tables and the page keep letters and digits of any script; other
+    characters, such as those that control a terminal, are replaced."""
     bases = ["клетка 1", "細胞", "e\u0301té", "हिन्दी", "٣خلية", "a…b🙂²", "x\u202ey\u200bz\u00ad",
              "q\u2028\u0085\u2215r", "plain"]
     folders = [save_all("scripts/a", {b + ".png": GREY for b in bases}),
@@ -1508,6 +1508,19 @@ def test_scripts():
     printed = set(re.findall(r"texcell: (\S+): done", messages))
     ok(printed == expected, "names in any script: the names in the printed lines", "%a\n%a" %
        (sorted(printed), sorted(expected)))
+    wu("report", result, "--images", unit, "-o", path("scripts/page.html"))
+    with open(path("scripts/out/items.csv"), encoding="utf-8", newline="") as f:
+        items = {row["item"] for row in csv.DictReader(f)}
+    with open(path("scripts/out/regions.csv"), encoding="utf-8", newline="") as f:
+        regions = {row["item"] for row in csv.DictReader(f)}
+    ok(items == expected and regions and regions <= expected,
+       "names in any script: the names in the tables", "%a\n%a" % (sorted(items), sorted(regions)))
+    with open(path("scripts/page.html"), encoding="utf-8") as f:
+        page = f.read()
+    stored = {i["name"] for i in job_of(unit)["items"]} - expected
+    ok(all("<h3>%s</h3>" % name in page for name in expected) and
+       not [name for name in stored if re.search('[>"]%s[<"]' % name, page)],
+       "names in any script: the names on the page", ascii(stored))
     with zipfile.ZipFile(unit) as z:
         ok(all(n.isascii() for n in z.namelist()), "the archive's names are ASCII", z.namelist())
 

@@ -41,11 +41,18 @@ wu_item_title wu_item_title_of(const char *name, const char *source)
     static const char unders[] = "____"; /* as many as the longest character in UTF-8 has bytes */
     /* The name of the file. It may be longer than the item's name, since composing a letter and its
      * accents leaves at least a third of their bytes. */
-    char base[4 * WU_MAX_NAME] = "";
+    char base[4 * WU_MAX_NAME];
     wu_item_title out = { "" };
-    strncat(base, source == NULL ? "" : os_base_name(source), sizeof base - 1);
-    tc_compose_accents(base);
+    const char *const file = source == NULL ? "" : os_base_name(source);
     strncat(out.text, name, WU_MAX_NAME);
+    size_t n_ascii = 0;
+    while (file[n_ascii] > 0 && file[n_ascii] < 0x7f)
+        n_ascii++;
+    if (file[n_ascii] == '\0') /* the usual case, in tables of millions of rows */
+        return out;
+    base[0] = '\0';
+    strncat(base, file, sizeof base - 1);
+    tc_compose_accents(base);
     for (size_t i = 0; base[i] != '\0' && out.text[i] != '\0';) {
         uint32_t c = 0;
         const size_t n = tc_decode_utf8(base + i, &c);

@@ -41,7 +41,8 @@ tc_status wu_export_check_folder(const char *folder, tc_err *err);
 tc_status wu_open_unit_of_result(const wu_result_file *file, const char *path, bool by_crc,
                                  wu_job **job, tc_err *err);
 
-/* The title of an item of the result: its name in file names (wu_item_title_of). */
+/* The title of an item of the result: its name in file names, tables and on the page
+ * (wu_item_title_of). */
 wu_item_title wu_result_item_title(const wu_result_file *file, size_t item);
 
 /* The name of a file, without its extension. */
@@ -81,7 +82,7 @@ tc_status wu_export_put_column_line(wu_csv *columns, const char *table, const ch
 bool wu_result_has_groups(wu_result_file *file, const wu_tables *tables);
 /* Whether the table is written to items.csv. */
 bool wu_is_items_table(const wu_table *table);
-/* Writes the first cells of a line: the item's name and, if the result records sources, the file
+/* Writes the first cells of a line: the item's title and, if the result records sources, the file
  * that the item was made from. */
 void wu_export_put_item_cells(const wu_result_file *file, uint64_t item, wu_csv *out);
 /* Writes the titles of the cells of wu_export_put_item_cells, and of the table's columns unless

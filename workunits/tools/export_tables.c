@@ -19,7 +19,7 @@ bool wu_is_items_table(const wu_table *table)
 
 void wu_export_put_item_cells(const wu_result_file *file, uint64_t item, wu_csv *out)
 {
-    wu_csv_put_cell(out, file->item_names[item]);
+    wu_csv_put_cell(out, wu_result_item_title(file, item).text);
     if (file->item_sources != NULL)
         wu_csv_put_cell(out, file->item_sources[item]);
 }

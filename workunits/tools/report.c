@@ -137,7 +137,7 @@ static void put_item_head(wu_report *r, size_t item)
         wu_page_printf(page, " style=\"width:min(100%%,%upx)\"",
                        4 * unit_item->nx > LEAST_TILE ? 4 * unit_item->nx : LEAST_TILE);
     wu_page_printf(page, ">\n<h3>");
-    wu_page_text(page, r->file->item_names[item]);
+    wu_page_text(page, wu_result_item_title(r->file, item).text);
     wu_page_printf(page, "</h3>\n<p class=note>");
     if (r->file->item_sources != NULL && r->file->item_sources[item][0] != '\0') {
         wu_page_text(page, r->file->item_sources[item]);

@@ -94,7 +94,7 @@ static void put_head(const wu_report *r, const wu_declaration *d, size_t images)
     }
     for (size_t i = 0; i < images; i++) {
         wu_page_printf(page, "<th class=n>");
-        wu_page_text(page, r->file->item_names[i]);
+        wu_page_text(page, wu_result_item_title(r->file, i).text);
         wu_page_printf(page, "</th>");
     }
     wu_page_printf(page, "</tr></thead>\n<tbody>\n");

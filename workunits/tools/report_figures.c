@@ -734,7 +734,7 @@ static tc_status put_panels(shown_item *s, const layers *l, tc_err *err)
     begin_stack(s);
     for (size_t k = 0; k < s->n_panels; k++) {
         const panel *const p = &s->panels[k];
-        begin_figure(s, s->r->file->item_names[s->item]);
+        begin_figure(s, wu_result_item_title(s->r->file, s->item).text);
         return_if_error(put_picture(s, p, err));
         for (size_t i = 0; !p->projected && i < l->n; i++)
             return_if_error(put_outlines(s, &l->all[i], k, err));

@@ -837,7 +837,7 @@ static void put_row(const summary *s, size_t item, wu_cursor *cursor, const size
     wu_page_printf(page, "<tr data-image=%zu data-group=\"", item);
     wu_page_text(page, folder);
     wu_page_printf(page, item < s->r->n_items ? "\"><td><a href=\"#i%zu\">" : "\"><td><a>", item);
-    wu_page_text(page, s->r->file->item_names[item]);
+    wu_page_text(page, wu_result_item_title(s->r->file, item).text);
     wu_page_printf(page, "</a></td>");
     if (s->grouped) {
         wu_page_printf(page, "<td>");

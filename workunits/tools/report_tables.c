@@ -336,7 +336,7 @@ static void put_row(wu_report *r, wu_cursor *cursor, const char *variant, const 
         wu_page_printf(r->page, "</td>");
     }
     wu_page_printf(r->page, has_section ? "<td><a href=\"#i%zu\">" : "<td>", cursor->item);
-    wu_page_text(r->page, r->file->item_names[cursor->item]);
+    wu_page_text(r->page, wu_result_item_title(r->file, cursor->item).text);
     wu_page_printf(r->page, has_section ? "</a></td>" : "</td>");
     if (has_sources(r)) {
         wu_page_printf(r->page, "<td>");
