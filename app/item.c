@@ -370,6 +370,15 @@ static void report_compressed(void *user, double share)
     report_progress(it->args, an_spent_share_compressing(&it->work, share));
 }
 
+/* Whether all pixels have the same grey value. */
+static bool has_one_grey(const wu_pixels *px)
+{
+    const size_t n = (size_t)px->nx * px->ny * px->nz, size = px->bits / 8;
+    const uint8_t *const first = px->bits == 8 ? px->u8 : (const uint8_t *)px->u16;
+
+    return first != NULL && n > 0 && memcmp(first, first + size, (n - 1) * size) == 0;
+}
+
 /* Makes the item's output, unless the backend has made it, and appends it to the spool. */
 static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
 {
@@ -393,7 +402,8 @@ static tc_status end_item(const item_work *w, item_run *it, tc_err *err)
     it->work.poll = &w->files->poll;
     if (status == TC_OK && analysis->note_result != NULL &&
         analysis->note_result(it->work.params, it->work.item, &it->output, text, sizeof text))
-        progress_note_item(w->progress, title_of(w).text, text);
+        progress_note_item(w->progress, title_of(w).text,
+                           has_one_grey(&it->pixels) ? AN_SAME_GREY : text);
     return status;
 }
 

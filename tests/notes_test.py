@@ -17,6 +17,8 @@ from oracle import workunit
 FOLDER = tap.scratch()
 UNIT, OUT = os.path.join(FOLDER, "u.zip"), os.path.join(FOLDER, "r.npz")
 FLAT = np.full((30, 40), 200, np.uint8)
+EMPTY = FLAT.copy()
+EMPTY[0, 0] = 199
 SPOTS = FLAT.copy()
 SPOTS[5:12, 6:15] = SPOTS[18:25, 20:30] = 40
 DEEP = np.full((8, 20, 20), 10, np.uint8)
@@ -93,7 +95,7 @@ def test_cells():
     count = {"threshold": 100}
     check_no_note("cells are found", "cellcount", count, SPOTS)
     check_no_note("by Otsu's threshold", "cellcount", {}, SPOTS)
-    check_note("no cells", ["no cells", "polarity"], "cellcount", count, FLAT)
+    check_note("no cells", ["no cells", "polarity"], "cellcount", count, EMPTY)
     check_note("none that are large enough", ["no cells", "min_area"], "cellcount",
                dict(count, min_area=500), SPOTS)
     check_note("everything is a cell", ["whole picture", "polarity=bright"], "cellcount",
@@ -137,7 +139,7 @@ def test_cells():
 
 
 def test_voting():
-    check_note("no points", ["no cells", "--param radius"], "voting", {"radius": 5}, FLAT)
+    check_note("no points", ["no cells", "--param radius"], "voting", {"radius": 5}, EMPTY)
     check_no_note("points", "voting", {"radius": 5}, SPOTS)
 
 
@@ -148,9 +150,6 @@ def test_volume():
                {"membrane": 252}, HOLLOW)
     check_note("all is membrane", ["every voxel is membrane", "a larger --param membrane (now 5)"],
                "volume", {"membrane": 5}, HOLLOW)
-    check_note("a stack of one grey value", ["no cells: all voxels have the same grey value"],
-               "volume",
-               {}, HOLLOW * 0 + 90)
     check_note("all cells left out", ["left out by", "min_voxels"], "volume",
                {"membrane": 200, "min_voxels": 5000}, HOLLOW)
     noise = np.random.default_rng(3).integers(50, 90, (12, 40, 40)).astype(np.uint8)
@@ -174,9 +173,38 @@ def test_volume():
 def test_levelset():
     spot = np.where(SPOTS == 40, 180, 40).astype(np.uint8)
     check_no_note("a level set that finds a spot", "levelset", LEVEL_SET, spot)
-    check_note("one that vanishes", ["vanished", "--param target"], "levelset", LEVEL_SET, FLAT * 0)
+    check_note("one that vanishes", ["vanished", "--param target"], "levelset", LEVEL_SET,
+               EMPTY - 199)
     check_note("one that fills everything", ["fills the whole picture", "--param epsilon"],
-               "levelset", LEVEL_SET, FLAT)
+               "levelset", LEVEL_SET, EMPTY)
+
+
+def test_one_grey():
+    """A picture or stack of one grey value: the run, the tables and the page of its work unit say
+    that, and propose no parameter."""
+    text = "all pixels have the same grey"
+    for analysis, parameters, image in (
+            ("cellcount", {"threshold": 100}, FLAT), ("cellcount", {"threshold": 220}, FLAT),
+            ("cellcount", {"threshold": 220}, FLAT * np.uint16(9)), ("voting", {"radius": 5}, FLAT),
+            ("levelset", LEVEL_SET, FLAT), ("volume", {}, HOLLOW * 0 + 90),
+            ("glcm", GLCM, FLAT)):
+        name = "one grey value: %s %s: " % (analysis, parameters.get("threshold", ""))
+        output = run(analysis, parameters, image)
+        lines = [line for line in output.splitlines() if ": note: " in line]
+        tap.ok(lines == ["texcell: %s: note: %s" % (item, text) for item in ("one", "two")],
+               name + "run", output)
+        tables = os.path.join(FOLDER, name.replace(" ", "_"))
+        r = tap.run([tap.TEXCELL_WU, "export", OUT, "--marks", UNIT, "-o", tables])
+        with open(os.path.join(tables, "items.csv"), encoding="utf-8") as f:
+            rows = f.read().splitlines()[1:]
+        tap.ok(r.returncode == 0 and [row.endswith(",wrong?," + text) for row in rows] == [True] * 2
+               and "noise" not in r.stderr, name + "tables", r.stderr + "\n".join(rows))
+        page = OUT + ".html"
+        r = tap.run([tap.TEXCELL_WU, "report", OUT, "--images", UNIT, "-o", page])
+        with open(page, encoding="utf-8") as f:
+            found = html.unescape(f.read())
+        tap.ok(r.returncode == 0 and "<strong>Note:</strong> " + text in found and
+               "try another --param" not in found, name + "page", r.stderr)
 
 
 def test_textures():
@@ -449,6 +477,7 @@ def main():
     test_pixels()
     test_volume()
     test_levelset()
+    test_one_grey()
     test_textures()
     test_starts()
     tap.done()

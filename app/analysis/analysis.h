@@ -127,6 +127,10 @@ typedef struct an_survey {
     uint64_t rgb[3]; /* sums of red, green and blue over all pixels, before conversion to grey */
 } an_survey;
 
+/* The note about an item whose pixels all have one grey value. It replaces the note of note_result,
+ * as no parameter helps. */
+#define AN_SAME_GREY "all pixels have the same grey"
+
 typedef struct an_selftest an_selftest;
 struct an_pictures;
 struct an_suggestion;

@@ -468,8 +468,6 @@ void wu_report_free_summary(wu_report *r)
 
 /* --- marks ----------------------------------------------------------------------------------- */
 
-static const char same_grey[] = "all pixels have the same grey";
-
 /* Whether the survey shows that an item has few grey values; if so, sets `text` to a note about it.
  * params NULL: the analysis has no note_survey function. */
 static bool has_few_greys(const an_analysis *analysis, const void *params, const wu_item *item,
@@ -518,7 +516,7 @@ static tc_status read_greys(const wu_report *r, size_t index, const an_survey *k
     }
     known = known != NULL ? known : &survey;
     if (status == TC_OK && known->lo == known->hi)
-        snprintf(text, size, "%s", same_grey);
+        snprintf(text, size, "%s", AN_SAME_GREY);
     else if (!few)
         text[0] = '\0';
     free(slice);
@@ -596,8 +594,8 @@ static void find_mark(const summary *s, size_t item, bool stopped,
     why[0] = '\0';
 
     const bool noise_alone = found_doubt->noise && (s->r->notes[item] == NULL || f->rows >= MANY);
-    if (strcmp(doubt, same_grey) == 0)
-        snprintf(why, size, "%s", same_grey);
+    if (strcmp(doubt, AN_SAME_GREY) == 0)
+        snprintf(why, size, "%s", AN_SAME_GREY);
     else if (found_doubt->labels)
         snprintf(why, size,
                  "looks like a label picture, with a value for each of its objects: these are "
@@ -928,8 +926,15 @@ static tc_status find_marks(summary *s, wu_mark *marks, size_t *n_ragged, tc_err
         return_if_error(find_group_medians(s, found_doubt, err));
     for (size_t i = 0; i < s->r->file->n_items; i++) {
         return_if_error(find_doubt(s, i, &found_doubt[i], n_ragged, doubt, sizeof doubt, err));
+        const bool same_grey = strcmp(doubt, AN_SAME_GREY) == 0;
+        if (same_grey && s->r->notes[i] != NULL) {
+            free(s->r->notes[i]);
+            s->r->notes[i] = strdup(doubt);
+            if (s->r->notes[i] == NULL)
+                return tc_no_memory(err, "notes");
+        }
         find_mark(s, i, marks[i].level == 1, &found_doubt[i], doubt, &marks[i]);
-        n_noise += found_doubt[i].noise;
+        n_noise += found_doubt[i].noise && !same_grey;
     }
     size_t wrong = 0;
     for (size_t g = 0; g < s->n_groups; g++)
