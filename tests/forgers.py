@@ -630,6 +630,16 @@ def keep_upper_points(end):
     return lambda a, _analysis: keep_points(a, a["point"][:, -2] < end)
 
 
+def repeat_points(times, end):
+    """A forgery: only the points above row `end`, each several times."""
+    def change(a, _analysis):
+        keep_points(a, a["point"][:, -2] < end)
+        for name in "point_item", "point", "score":
+            a[name] = np.repeat(a[name], times, 0)
+        a["count"][0] *= times
+    return change
+
+
 def move_lower_points(start, axis=-2):
     """A forgery: points from `start` on along an axis are a pixel beside the right place."""
     def change(a, _analysis):
@@ -967,6 +977,9 @@ def cheap_forgeries():
     yield ("voting", "maxima of the smoothed picture", vote, [cells()], None,
            points_at_maxima(7, cells()))
     yield "voting", "the upper half alone", vote, [cells()], None, keep_upper_points(200)
+    for times, end in (2, 1600), (10, 200):
+        yield ("voting", "the points above row %d alone, each %d times" % (end, times), vote,
+               [cells_], None, repeat_points(times, end))
     barred = cells(side=490, n=230)
     barred[:140] = barred[300:440, ::-1]
     barred[:130] = 60

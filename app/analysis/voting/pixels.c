@@ -278,12 +278,13 @@ static double greatest_threshold(const voting_params *p, const voting_peaks *poi
 }
 
 /* Sums over all tiles, without their margins, of the points of the result (claimed) and of those
- * computed again (found). */
+ * computed again. */
 typedef struct evidence {
-    size_t claimed, found, same; /* numbers of points of the result; of points computed again; of
-                                    points that are in both with the same score */
-    double scores, all_scores;   /* sums of scores: of the points of the result; of all peaks */
-    double pixels;               /* number of pixels in the tiles */
+    size_t claimed, same, missing; /* numbers of points of the result; of those of them that were
+                                      computed again with the same score; of points computed again
+                                      that the result does not have */
+    double scores, all_scores;     /* sums of scores: of the points of the result; of all peaks */
+    double pixels;                 /* number of pixels in the tiles */
     double weaker; /* the greatest score, below greatest_threshold, of a point computed again; -1 if
                       there is none */
 } evidence;
@@ -328,27 +329,32 @@ static bool is_same(const voting_peak *a, const voting_peak *b)
            fabs(a->point[1] - b->point[1]) < NEAR && fabs(a->point[2] - b->point[2]) < NEAR;
 }
 
-/* Compares the points of the result in a tile with the points computed again, and adds the numbers
- * and scores to *e. least: points computed again with a lower score need not be in the result. */
-static void compare_points(const tile *t, const voting_peaks *claimed, const voting_peaks *found,
+/* Compares the points of the result in a tile with the points computed again (found), and adds the
+ * numbers and scores to *e. Each point of found is the same as at most one of the result: its
+ * coordinates are then made NaN. least: points computed again with a lower score need not be in the
+ * result. */
+static void compare_points(const tile *t, const voting_peaks *claimed, voting_peaks *found,
                            double least, evidence *e)
 {
     for (size_t i = 0; i < claimed->n; i++) {
-        bool same = false;
+        size_t k = 0;
 
         if (!is_in(t, claimed->list[i].point))
             continue;
-        for (size_t k = 0; k < found->n && !same; k++)
-            same = is_same(&claimed->list[i], &found->list[k]);
+        while (k < found->n && !is_same(&claimed->list[i], &found->list[k]))
+            k++;
         e->claimed++;
         e->scores += claimed->list[i].score;
-        e->same += same;
+        if (k < found->n) {
+            e->same++;
+            found->list[k].point[0] = NAN;
+        }
     }
     for (size_t k = 0; k < found->n; k++) {
         const double score = found->list[k].score;
 
         if (is_in(t, found->list[k].point) && score >= least)
-            e->found++;
+            e->missing++;
         else if (is_in(t, found->list[k].point))
             e->weaker = fmax(e->weaker, score);
     }
@@ -684,10 +690,11 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
         e.pixels += pixels_of(&t);
         free(found.list);
     }
-    if (status == TC_OK && (e.same < e.claimed || e.claimed < e.found))
+    if (status == TC_OK && (e.same < e.claimed || e.missing > 0))
         return tc_fail(err, TC_NO_MATCH,
-                       "point: of %zu points in some tiles %zu were found again; %zu were computed",
-                       e.claimed, e.same, e.found);
+                       "point: of %zu points in some tiles %zu were found again; %zu more were "
+                       "computed",
+                       e.claimed, e.same, e.missing);
     if (status == TC_OK && automatic)
         status = judge_threshold(work->params, s, points, &e, err);
     return status;
