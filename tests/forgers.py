@@ -453,7 +453,8 @@ def levelset():
 
 
 def masks_of(a):
-    return [a["history_one"] >> k & 1 for k in range(int(a["history_one"].max()).bit_length())]
+    n = int(a["history_one"].view(np.uint32).max()).bit_length()
+    return [a["history_one"] >> k & 1 for k in range(n)]
 
 
 def disc(like, pixels):
@@ -489,15 +490,25 @@ def enlarged(parameters, picture):
     return change
 
 
-def small_structure(parameters, picture):
+def small_structure(parameters, picture, top=151, left=173, side=64, cx=38.08, cy=20.66, r=8.92):
     """A forgery: after the first mask, those of a small structure in a crop of the picture."""
     def change(a, analysis):
-        crop = slice(151, 215), slice(173, 237)
-        init = {"type": "ball", "cx": 38.08, "cy": 20.66, "r": 8.92}
+        crop = slice(top, top + side), slice(left, left + side)
+        init = {"type": "ball", "cx": cx, "cy": cy, "r": r}
         part = compute(analysis, dict(parameters, init=init), [picture[crop]])
         masks = np.zeros((len(masks_of(part)), *picture.shape), int)
         masks[(slice(None), *crop)] = masks_of(part)
         set_masks(a, [a["history_one"] & 1, *masks[:-1]])
+    return change
+
+
+def never_converges(parameters):
+    """A forgery: it did not converge, but stayed as it is for all iterations."""
+    def change(a, _analysis):
+        reinits = parameters["iterations"] // 50
+        masks, n = masks_of(a), reinits // (reinits // 32 + 1) + 1
+        set_masks(a, masks + [a["mask_one"]] * (n - len(masks)))
+        a["iterations_run"][0], a["converged"][0] = parameters["iterations"], False
     return change
 
 
@@ -1077,6 +1088,14 @@ def cheap_forgeries():
         jump = dict(slow, iterations=1500)      # each stretch has 50 iterations
         yield ("levelset", "a small structure after a jump" + suffix, jump, [coins()[:300, :380]],
                None, small_structure(jump, coins()[:300, :380]))
+        grows = dict(slow, dt=0.1, iterations=1550, init=LEVEL["init"] | {"r": 5})
+        yield ("levelset", "a small structure that grows after a jump" + suffix, grows,
+               [coins()[:300, :380]], None,
+               small_structure(grows, coins()[:300, :380], 17, 230, 96, 35.98, 51.32, 3.178))
+        for iterations, stop_after in (1600, 300), (2000, 700):
+            ends = dict(level, dt=0.1, iterations=iterations, stop_after=stop_after)
+            yield ("levelset", "all of %d iterations, of which %d are needless%s" %
+                   (iterations, stop_after, suffix), ends, [coin], None, never_converges(ends))
         yield ("levelset", "iterations half as many in each stretch" + suffix, level, [coin], None,
                half_as_long)
         yield ("levelset", "another picture's" + suffix, level, [coin], None,

@@ -11,9 +11,10 @@
 #include "app/base/random.h"
 
 enum {
-    RANDOM = 5, /* greatest number of stretches chosen at random that are repeated */
-    LARGEST = 2 /* greatest number of stretches that are repeated because more voxels change sides
-                   in them than in the others */
+    RANDOM = 5,      /* greatest number of stretches chosen at random that are repeated */
+    LARGEST = 2,     /* greatest number of stretches that are repeated because more voxels change
+                        sides in them than in the others */
+    LARGEST_PART = 1 /* the same for the voxels that change sides as a part of those inside */
 };
 /* With a narrow band, repeating a stretch takes this many times as long as the stretch takes when
  * the whole item is computed. */
@@ -37,6 +38,10 @@ typedef struct evolution {
     uint32_t inside;                 /* bit i: some voxel is inside in kept sides i */
     uint32_t outside;                /* bit i: some voxel is outside in kept sides i */
     size_t changes[LS_HISTORY_BITS]; /* number of voxels that change sides in each stretch */
+    size_t gains[LS_HISTORY_BITS];   /* number of those of them that are inside at its end */
+    size_t first_inside;             /* number of voxels that are inside in kept sides 0 */
+    uint64_t last_change; /* last iteration in which a voxel changed sides in the stretch that was
+                             repeated last; the stretch's beginning if there is none */
 } evolution;
 
 /* Whether a voxel is inside in kept sides i; if i is w->kept, in the mask. */
@@ -45,8 +50,8 @@ static bool is_inside(const evolution *w, uint32_t i, size_t voxel)
     return i < w->kept ? w->history[voxel] >> i & 1 : w->mask[voxel];
 }
 
-/* Sets moves, inside, outside and changes, and checks that the first kept sides are those of the
- * start. */
+/* Sets the members from `moves` to `first_inside`, and checks that the first kept sides are those
+ * of the start. */
 static tc_status gather_sides(evolution *w, tc_err *err)
 {
     const wu_pixels *const px = w->work->pixels;
@@ -60,8 +65,13 @@ static tc_status gather_sides(evolution *w, tc_err *err)
                 const uint32_t sides = w->history[i];
                 const uint32_t next = sides >> 1 | (uint32_t)w->mask[i] << last;
 
-                for (uint32_t moves = sides ^ next; moves != 0; moves &= moves - 1)
-                    w->changes[__builtin_ctz(moves)]++;
+                for (uint32_t moves = sides ^ next; moves != 0; moves &= moves - 1) {
+                    const int k = __builtin_ctz(moves);
+
+                    w->changes[k]++;
+                    w->gains[k] += next >> k & 1;
+                }
+                w->first_inside += sides & 1;
                 w->moves |= sides ^ next;
                 w->inside |= sides;
                 w->outside |= ~sides;
@@ -86,11 +96,12 @@ static void begin_stretch(const evolution *w, uint32_t from, void *state)
 }
 
 /* Repeats the stretches from kept sides `from` to kept sides `to`; if `to` is w->kept, to the mask
- * at the end of the evolution. Returns TC_BAD_INPUT if they lead to other sides, or if the
- * evolution ends after another number of iterations or for another reason. */
-static tc_status repeat_stretch(const evolution *w, uint32_t from, uint32_t to, tc_err *err)
+ * at the end of the evolution. Sets last_change. Returns TC_BAD_INPUT if they lead to other sides,
+ * or if the evolution ends after another number of iterations or for another reason. */
+static tc_status repeat_stretch(evolution *w, uint32_t from, uint32_t to, tc_err *err)
 {
     const bool to_end = to == w->kept;
+    const int64_t end = to_end ? w->run : to * w->every;
     const ls_size size = ls_size_of(w->work->item);
     ls_params p = *w->p;
     an_work work = *w->work;
@@ -101,8 +112,7 @@ static tc_status repeat_stretch(const evolution *w, uint32_t from, uint32_t to, 
 
     work.params = &p;
     if (!to_end) {
-        p.iterations = to * w->every;
-        p.stop_after = 0;
+        p.iterations = end;
         p.stretch = true;
     }
     state = calloc(1, ls_state_bytes(&p, &size));
@@ -120,11 +130,12 @@ static tc_status repeat_stretch(const evolution *w, uint32_t from, uint32_t to, 
         ls_cpu.close(&worker);
     for (size_t i = 0; status == TC_OK && same && i < size.voxels; i++)
         same = (ls_phi(state)[i] < 0) == is_inside(w, to, i);
-    if (status == TC_OK && to_end) {
+    if (status == TC_OK) {
         const ls_head *const head = state;
 
-        same = same && (int64_t)ls_iterations_at(&p, head->head.chunks_done) == w->run &&
-               ls_has_converged(&p, head) == w->converged;
+        same = same && (int64_t)ls_iterations_at(&p, head->head.chunks_done) == end &&
+               ls_has_converged(&p, head) == (to_end && w->converged);
+        w->last_change = head->last_change;
     }
     free(state);
     return status == TC_OK && !same
@@ -148,22 +159,40 @@ static uint32_t find_tail(const evolution *w, uint32_t moving)
     return from;
 }
 
-/* Chooses up to LARGEST of the first n stretches: those in which the most voxels change sides. A
- * forged history that jumps to made-up sides has such a stretch. Returns a mask: bit i is set if
- * stretch i is chosen. */
+/* Chooses the stretch that has the greatest size, of those of the first n that are not chosen yet.
+ */
+static void choose_one(const double size[], uint32_t n, uint32_t *chosen)
+{
+    uint32_t largest = n;
+
+    for (uint32_t i = 0; i < n; i++)
+        if ((*chosen >> i & 1) == 0 && (largest == n || size[i] > size[largest]))
+            largest = i;
+    if (largest < n)
+        *chosen |= UINT32_C(1) << largest;
+}
+
+/* Chooses up to LARGEST + LARGEST_PART of the first n stretches: those in which the most voxels
+ * change sides, and those in which these are the greatest part of all that are inside before or
+ * after. A forged history that jumps to made-up sides has such a stretch; by its part if the
+ * made-up sides are few and grow later. Returns a mask: bit i is set if stretch i is chosen. */
 static uint32_t choose_largest(const evolution *w, uint32_t n)
 {
     uint32_t chosen = 0;
+    double number[LS_HISTORY_BITS], part[LS_HISTORY_BITS];
+    size_t inside = w->first_inside; /* number of voxels inside at the stretch's beginning */
 
-    for (int k = 0; k < LARGEST; k++) {
-        uint32_t largest = n;
+    for (uint32_t i = 0; i < n; i++) {
+        const size_t either = inside + w->gains[i];
 
-        for (uint32_t i = 0; i < n; i++)
-            if ((chosen >> i & 1) == 0 && (largest == n || w->changes[i] > w->changes[largest]))
-                largest = i;
-        if (largest < n)
-            chosen |= UINT32_C(1) << largest;
+        number[i] = (double)w->changes[i];
+        part[i] = number[i] / (double)either;
+        inside = either - (w->changes[i] - w->gains[i]);
     }
+    for (int k = 0; k < LARGEST; k++)
+        choose_one(number, n, &chosen);
+    for (int k = 0; k < LARGEST_PART; k++)
+        choose_one(part, n, &chosen);
     return chosen;
 }
 
@@ -172,7 +201,8 @@ static uint32_t choose_largest(const evolution *w, uint32_t n)
  * can change any more: from there on, only this stretch is repeated. If there is no such stretch,
  * the stretch that ends at the mask is repeated, if the last kept sides are those of the mask. Also
  * repeated are the end of the evolution and, of the earlier stretches, those of choose_largest and
- * up to RANDOM others. Returns TC_NO_MATCH if kept sides change after they can no longer change. */
+ * up to RANDOM others. Returns TC_NO_MATCH if kept sides change after they can no longer change, or
+ * if the evolution goes on although it has converged by then. */
 static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
 {
     /* full: the number of stretches between kept sides; both: a mask of the kept sides with voxels
@@ -192,12 +222,20 @@ static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
 
     if (later || (!rests && tail && w->moves >> full & 1))
         return tc_fail(err, TC_NO_MATCH, "the history changes after it had stopped changing");
-    if (first < full)
+    if (first < full) {
         return_if_error(repeat_stretch(w, first, first + 1, err));
-    else if (!tail && n > 0)
+        /* Voxels that change sides and back in stretch n do so in all later ones, too. */
+        const bool ended = !rests || w->last_change == (uint64_t)n * (uint64_t)w->every;
+
+        if (ended && !w->converged && w->p->stop_after > 0 &&
+            w->last_change + (uint64_t)w->p->stop_after <= (uint64_t)w->run)
+            return tc_fail(err, TC_NO_MATCH,
+                           "converged: is false, but no voxel changes sides after iteration %llu",
+                           (unsigned long long)w->last_change);
+    } else if (!tail && n > 0)
         return_if_error(repeat_stretch(w, --n, full, err));
     chosen = choose_largest(w, n);
-    left = n < LARGEST ? 0 : n - LARGEST;
+    left = n - (uint32_t)__builtin_popcount(chosen);
     wanted = left < RANDOM ? left : RANDOM;
     if (tail && (rests || w->converged))
         return_if_error(repeat_stretch(w, find_tail(w, rests ? full : n - 1), w->kept, err));
@@ -237,8 +275,8 @@ double ls_pixels_share(const an_work *work)
 
     if (work->plan.flops < FEW || ls_history_every(p) == 0)
         return 1;
-    /* Besides RANDOM and LARGEST stretches, check_stretches repeats two: the stretch after which no
-     * sides can change, and the end of the evolution. */
-    return fmin(1, (p->band > 0 ? ALONE : 1) * (RANDOM + LARGEST + 2) /
+    /* Besides these stretches, check_stretches repeats two: the stretch after which no sides can
+     * change, and the end of the evolution. */
+    return fmin(1, (p->band > 0 ? ALONE : 1) * (RANDOM + LARGEST + LARGEST_PART + 2) /
                        (ls_history_count(p, p->iterations, false) - 1.0));
 }
