@@ -689,6 +689,20 @@ def keep_strong_points(a, _analysis):
     keep_points(a, a["score"] >= a["score"].max() / 2)
 
 
+def colonies_beside_bars():
+    """A picture of groups of seven discs, 150 pixels apart, on the left, and bars on the right."""
+    ring = [(0, 0), (0, 14), (12, 7), (12, -7), (0, -14), (-12, -7), (-12, 7)]
+    picture = draw_discs([(y + dy, x + dx, 6, 90) for y in range(80, 1590, 150)
+                          for x in range(80, 880, 150) for dy, dx in ring], noise=3)
+    for x in range(980, 1580, 24):
+        picture[:, x:x + 12] += 120
+    return picture
+
+
+def remove_half_of_colonies(a, _analysis):
+    keep_points(a, ((a["point"] - 5) // 150).sum(1) % 2 == 0)
+
+
 def pairs_far_apart():
     """A picture of 20 pairs of discs."""
     centres = np.random.default_rng(9).integers(60, 1540, (20, 2))
@@ -1409,6 +1423,9 @@ def probabilistic_forgeries():
         lambda a: compute_with(dict(refine_parameters, refine=False), [cells()])(a, "voting")
     yield ("voting", "every second point left out", {"radius": 7, "polarity": "bright"},
            [different_cells()], None, remove_half_of_points)
+    yield ("voting", "every second colony left out, beside bars", dict(BRIGHT, radius=7,
+                                                                     threshold=15000),
+           [colonies_beside_bars()], None, lambda a: remove_half_of_colonies(a, "voting"))
     yield ("voting", "40 isolated points added to 645", {"radius": 7, "polarity": "bright"},
            [pairs_far_apart()], None, lambda a: add_isolated_points(40)(a, "voting"))
     slow = dict(LEVEL, iterations=1600, dt=0.02)     # the mask changes in each interval

@@ -422,13 +422,26 @@ static void pixel_of(const voting_scheme *s, const voting_peak *point, uint32_t 
         place[k] = smaller((uint32_t)(point->point[k] + 0.5), length[k] - 1);
 }
 
-/* Sets place to a random pixel of the item. */
-static void choose_pixel(const voting_scheme *s, uint64_t *random, uint32_t place[3])
+/* Sets lo[] and hi[] to the bounds of a stratum, lo <= pixel < hi. stratum: its index along each
+ * axis. It has at least one pixel, even if the item has fewer than STRATA along an axis. */
+static void bounds_of_stratum(const voting_scheme *s, const unsigned stratum[3], uint32_t lo[3],
+                              uint32_t hi[3])
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
 
+    for (int k = 0; k < 3; k++) {
+        lo[k] = length[k] * stratum[k] / STRATA;
+        hi[k] = length[k] * (stratum[k] + 1) / STRATA;
+        hi[k] = hi[k] > lo[k] ? hi[k] : lo[k] + 1;
+    }
+}
+
+/* Sets place to a random pixel of a box, lo <= pixel < hi. */
+static void choose_pixel(const uint32_t lo[3], const uint32_t hi[3], uint64_t *random,
+                         uint32_t place[3])
+{
     for (int k = 0; k < 3; k++)
-        place[k] = (uint32_t)tc_random_below(length[k], random);
+        place[k] = lo[k] + (uint32_t)tc_random_below(hi[k] - lo[k], random);
 }
 
 /* Sets place to the pixel of a random point. */
@@ -469,10 +482,11 @@ static double contrast_of_points(const an_work *work, const voting_scheme *s,
 /* Sets place to an edge far from all points: the best of some random places, by contrast times
  * distance to the nearest point. If the result was not computed from the pixels, the cell with this
  * edge probably has no point in the result. Contrast above the mean contrast around points is
- * reduced to this mean, as it may come from structures other than cells. divisor: divides the
- * number of random places. */
+ * reduced to this mean, as it may come from structures other than cells. stratum: the part of the
+ * item, or NULL for the whole item. divisor: divides the number of random places. */
 static void choose_edge(const an_work *work, const voting_scheme *s, const voting_peaks *points,
-                        size_t divisor, uint64_t *random, uint32_t place[3])
+                        const unsigned stratum[3], size_t divisor, uint64_t *random,
+                        uint32_t place[3])
 {
     const size_t share = (size_t)s->nz * s->ny * s->nx / ONE_EDGE_IN,
                  wanted = share < LEAST_EDGES  ? LEAST_EDGES
@@ -480,14 +494,17 @@ static void choose_edge(const an_work *work, const voting_scheme *s, const votin
                                                : share,
                  bound = MOST_COMPARED / points->n, n = wanted < bound ? wanted : bound;
     const double enough = contrast_of_points(work, s, points, random);
+    uint32_t lo[3] = { 0, 0, 0 }, hi[3] = { s->nz, s->ny, s->nx };
     double most = 0; /* contrast times distance, in radii, of the best place so far */
 
-    choose_pixel(s, random, place);
+    if (stratum != NULL)
+        bounds_of_stratum(s, stratum, lo, hi);
+    choose_pixel(lo, hi, random, place);
     for (size_t i = 0; i < n / divisor && most < FAR * enough; i++) {
         uint32_t at[3];
         double distance, contrast;
 
-        choose_pixel(s, random, at);
+        choose_pixel(lo, hi, random, at);
         contrast = fmin(contrast_at(work->pixels, s, at), enough);
         if (FAR * contrast <= most) /* cannot be better, wherever the points are */
             continue;
@@ -562,20 +579,6 @@ static void choose_faint(const an_work *work, const voting_scheme *s, const voti
     }
 }
 
-/* Sets lo[] and hi[] to the bounds of a stratum, lo <= pixel < hi. stratum: its index along each
- * axis. It has at least one pixel, even if the item has fewer than STRATA along an axis. */
-static void bounds_of_stratum(const voting_scheme *s, const unsigned stratum[3], uint32_t lo[3],
-                              uint32_t hi[3])
-{
-    const uint32_t length[3] = { s->nz, s->ny, s->nx };
-
-    for (int k = 0; k < 3; k++) {
-        lo[k] = length[k] * stratum[k] / STRATA;
-        hi[k] = length[k] * (stratum[k] + 1) / STRATA;
-        hi[k] = hi[k] > lo[k] ? hi[k] : lo[k] + 1;
-    }
-}
-
 /* Moves a place at random by up to 3/8 of a tile's side along each axis, so that the point at this
  * place is not always in the centre of the tile. */
 static void move_place(const voting_scheme *s, uint64_t *random, uint32_t place[3])
@@ -616,8 +619,8 @@ static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points
         if (in[1] && in[2])
             return;
     }
-    for (int k = 0; k < 3 && !found; k++)
-        place[k] = lo[k] + (uint32_t)tc_random_below(hi[k] - lo[k], random);
+    if (!found)
+        choose_pixel(lo, hi, random, place);
 }
 
 /* Sets place to the centre of tile k of check_tiles. order: for each third of the rows, the third
@@ -630,19 +633,27 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
     const unsigned row = (unsigned)(k - 2); /* the stratum; two tiles come before the strata */
 
     if (k == 0)
-        choose_edge(work, s, points, 1, random, place);
+        choose_edge(work, s, points, NULL, 1, random, place);
     else if (k == 1 || k >= tiles)
         choose_crowd(s, points, choose_side(s), random, place);
     else if (row < STRATA) {
         choose_in_stratum(s, points, (unsigned[]){ order[0][row], row, order[1][row] }, random,
                           place);
         move_place(s, random, place);
-    } else if (k % 2 != 0)
-        choose_edge(work, s, points, FEWER_EDGES, random, place);
-    else if (k % 4 == 2)
+    } else if (k % 2 != 0) {
+        /* n: the number of this tile among those at edges in strata; each has another stratum,
+         * none of which was used above. */
+        const unsigned n = (unsigned)(k - LEAST_TILES) / 2, y = order[0][n % STRATA],
+                       shift = 1 + n / STRATA;
+        const unsigned stratum[3] = { (order[0][y] + shift) % STRATA, y,
+                                      (order[1][y] + shift) % STRATA };
+
+        choose_edge(work, s, points, stratum, FEWER_EDGES, random, place);
+    } else if (k % 4 == 2)
         choose_faint(work, s, points, random, place);
     else
-        choose_pixel(s, random, place);
+        choose_pixel((const uint32_t[]){ 0, 0, 0 }, (const uint32_t[]){ s->nz, s->ny, s->nx },
+                     random, place);
 }
 
 /* Sets order[] to a random order of the strata along an axis. As STRATA is a prime number, the
@@ -658,7 +669,8 @@ static void shuffle_strata(uint64_t *random, unsigned order[STRATA])
 
 /* Computes tiles again and compares their points. The first tile is at an edge far from all points,
  * the second one is around many points, and three are in the strata. Of the other tiles every
- * second one is at an edge, where missing points may be found; the rest are by turns around faint
+ * second one is at an edge, where missing points may be found, in a stratum of its own, so that
+ * structures without points do not get all of these tiles; the rest are by turns around faint
  * points and at random places. If no tile has a point of the result, tiles around points are added
  * until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
