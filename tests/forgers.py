@@ -798,6 +798,14 @@ def copy_last_texture(a, _analysis):
     a["object_glcm"][-1] = a["object_glcm"][0]
 
 
+def name_another_label(a, _analysis):
+    """The last row is a copy of the row before, with a label that no pixel has."""
+    for name in a:
+        if name.startswith("object_") and name != "object_label":
+            a[name][-1] = a[name][-2]
+    a["object_label"][-1] -= 1
+
+
 def keep_objects(n):
     def change(a, _analysis):
         keep_rows(a, "object", np.arange(len(a["object_item"])) < n)
@@ -962,6 +970,11 @@ def cheap_forgeries():
     noise, network_ = squares_and_network()
     yield ("objects", "another's texture for the one object of most pixels", {}, [noise],
            [network_], copy_last_texture)
+    inside = np.pad(2 * network_, 1)
+    for suffix, more in ("", {}), (", without intensities", {"families": ["shape", "texture"]}), (
+            " off the border", inner):
+        yield ("objects", "a label of no pixel in place of the object of most pixels" + suffix,
+               more, [np.pad(noise, 1)], [inside], name_another_label)
     few = np.zeros((700, 700), int)
     few[5:280, 5:695], few[285:560, 5:695] = 1, 2
     few[575:675, 5:665][:84] = np.kron(np.arange(3, 69).reshape(3, 22), np.ones((28, 30), int))

@@ -29,14 +29,16 @@ enum {
  * of objects that are measured (measured by tests/bench/looks.py units). */
 static const double STACKS = 20;
 
-/* --- objects --------------------------------------------------------------------------------- */
+/* --- labels ---------------------------------------------------------------------------------- */
 
-/* The objects that are measured again, in ascending order of their rows in the result's table, and
- * so of their labels. */
-typedef struct sample {
-    size_t n, row[MOST]; /* [n]: rows of the table */
-    uint32_t label[MOST];
-} sample;
+/* The labels of the item's objects, as the result's table states them. */
+typedef struct object_labels {
+    const int64_t *table; /* [n]: the labels of the table, ascending */
+    size_t n;
+    uint32_t *border; /* owned; [n_border]: with exclude_border, the labels at the border,
+                         ascending; else NULL */
+    size_t n_border;
+} object_labels;
 
 static int by_value(const void *a, const void *b)
 {
@@ -52,6 +54,96 @@ static int by_label(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Sets *found to whether the object with this label is in the table, and *row to its row. Label 0
+ * is the background. TC_BAD_INPUT: the object is missing from the table. */
+static tc_status find_row(const object_labels *l, uint32_t label, size_t *row, bool *found,
+                          tc_err *err)
+{
+    const int64_t wanted = label;
+    const int64_t *const at = l->n == 0 || label == 0
+                                  ? NULL
+                                  : bsearch(&wanted, l->table, l->n, sizeof *l->table, by_value);
+
+    *found = at != NULL;
+    if (at != NULL)
+        *row = (size_t)(at - l->table);
+    else if (label != 0 && (l->n_border == 0 || bsearch(&label, l->border, l->n_border,
+                                                        sizeof label, by_label) == NULL))
+        return tc_fail(err, TC_BAD_INPUT, "object_label: the object with label %lu has no row",
+                       (unsigned long)label);
+    return TC_OK;
+}
+
+/* Appends n labels, which are `step` elements apart, to `found`, which has k elements and room for
+ * n more. Leaves out labels that are 0 or the same as the label before them. Returns the new number
+ * of elements. */
+static size_t add_labels(const uint32_t *labels, size_t n, size_t step, uint32_t *found, size_t k)
+{
+    for (size_t i = 0; i < n; i++)
+        if (labels[i * step] != 0 && (k == 0 || found[k - 1] != labels[i * step]))
+            found[k++] = labels[i * step];
+    return k;
+}
+
+/* Sets l->border and l->n_border. */
+static tc_status find_border(const an_work *work, object_labels *l, tc_err *err)
+{
+    const wu_pixels *const px = work->pixels;
+    const size_t slice = (size_t)px->nx * px->ny, faces = work->item->is_stack ? 2 * slice : 0;
+    uint32_t *const found =
+        malloc((faces + 2 * (size_t)px->nz * (px->nx + px->ny)) * sizeof *found);
+    size_t k = 0;
+
+    l->border = found;
+    if (found == NULL)
+        return tc_no_memory(err, "the border");
+    for (size_t z = 0; z < px->nz; z++) {
+        const uint32_t *const labels = px->labels + z * slice;
+
+        if (faces > 0 && (z == 0 || z + 1 == px->nz))
+            k = add_labels(labels, slice, 1, found, k);
+        k = add_labels(labels, px->nx, 1, found, k);
+        k = add_labels(labels + slice - px->nx, px->nx, 1, found, k);
+        k = add_labels(labels, px->ny, px->nx, found, k);
+        k = add_labels(labels + px->nx - 1, px->ny, px->nx, found, k);
+    }
+    qsort(found, k, sizeof *found, by_label);
+    for (size_t i = 0; i < k; i++)
+        if (i == 0 || found[i] != found[i - 1])
+            found[l->n_border++] = found[i];
+    return TC_OK;
+}
+
+/* Checks the labels of the table: with exclude_border it has those of the item's objects that do
+ * not touch the border, otherwise as many as the item has. */
+static tc_status check_labels(const an_work *work, const object_labels *l, tc_err *err)
+{
+    if (l->n > 0 && l->table[l->n - 1] > work->pixels->largest_label)
+        return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel has label %lld",
+                       (long long)l->table[l->n - 1]);
+    for (size_t i = 0; i < l->n_border; i++) {
+        const int64_t wanted = l->border[i];
+
+        if (l->n > 0 && bsearch(&wanted, l->table, l->n, sizeof *l->table, by_value) != NULL)
+            return tc_fail(err, TC_BAD_INPUT, "object_label: object %lld touches the border",
+                           (long long)wanted);
+    }
+    return l->n + l->n_border == work->item->n_objects
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT,
+                         "objects: %zu in the table and %zu at the border, but the item has %lu",
+                         l->n, l->n_border, (unsigned long)work->item->n_objects);
+}
+
+/* --- objects --------------------------------------------------------------------------------- */
+
+/* The objects that are measured again, in ascending order of their rows in the result's table, and
+ * so of their labels. */
+typedef struct sample {
+    size_t n, row[MOST]; /* [n]: rows of the table */
+    uint32_t label[MOST];
+} sample;
+
 static int by_row(const void *a, const void *b)
 {
     const size_t x = *(const size_t *)a, y = *(const size_t *)b;
@@ -59,20 +151,21 @@ static int by_row(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Returns the row of the object that a random pixel belongs to, so that large objects are chosen
- * more often. Returns a random row if none of LOOKS random pixels belongs to an object of the
- * table. label: the table's n labels, ascending. */
-static size_t row_of_pixel(const wu_pixels *px, const int64_t *label, size_t n, uint64_t *random)
+/* Sets *row to the row of the object that a random pixel belongs to, so that large objects are
+ * chosen more often; to a random row if none of LOOKS random pixels belongs to an object of the
+ * table. */
+static tc_status row_of_pixel(const wu_pixels *px, const object_labels *l, uint64_t *random,
+                              size_t *row, tc_err *err)
 {
-    for (int k = 0; k < LOOKS; k++) {
-        const int64_t wanted =
-            px->labels[tc_random_below((uint64_t)px->nx * px->ny * px->nz, random)];
-        const int64_t *const found = bsearch(&wanted, label, n, sizeof *label, by_value);
+    bool found = false;
 
-        if (found != NULL)
-            return (size_t)(found - label);
-    }
-    return (size_t)tc_random_below(n, random);
+    for (int k = 0; k < LOOKS && !found; k++)
+        return_if_error(
+            find_row(l, px->labels[tc_random_below((uint64_t)px->nx * px->ny * px->nz, random)],
+                     row, &found, err));
+    if (!found)
+        *row = (size_t)tc_random_below(l->n, random);
+    return TC_OK;
 }
 
 /* How many of n objects are measured again. */
@@ -95,21 +188,22 @@ static bool is_taken(const size_t *rows, size_t n, size_t row)
 
 /* Chooses the objects of the sample: BY_PIXELS of them by random pixels, the others by random rows.
  */
-static void choose_objects(const wu_pixels *px, const wu_output *out, uint64_t *random, sample *s)
+static tc_status choose_objects(const wu_pixels *px, const object_labels *l, uint64_t *random,
+                                sample *s, tc_err *err)
 {
-    const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
-    const int64_t *const label = wu_output_data(out, "object_label");
-
-    s->n = count_measured(n);
+    s->n = count_measured(l->n);
     for (size_t k = 0; k < s->n; k++) {
-        s->row[k] =
-            k < BY_PIXELS ? row_of_pixel(px, label, n, random) : (size_t)tc_random_below(n, random);
+        if (k < BY_PIXELS)
+            return_if_error(row_of_pixel(px, l, random, &s->row[k], err));
+        else
+            s->row[k] = (size_t)tc_random_below(l->n, random);
         while (is_taken(s->row, k, s->row[k]))
-            s->row[k] = (size_t)tc_random_below(n, random);
+            s->row[k] = (size_t)tc_random_below(l->n, random);
     }
     qsort(s->row, s->n, sizeof *s->row, by_row);
     for (size_t k = 0; k < s->n; k++)
-        s->label[k] = (uint32_t)label[s->row[k]];
+        s->label[k] = (uint32_t)l->table[s->row[k]];
+    return TC_OK;
 }
 
 /* Checks that row `row` of the claimed table and row k of the computed table are the same to the
@@ -146,8 +240,7 @@ static tc_status measure_sample(const an_work *work, const sample *s, void *stat
     if (chosen == NULL)
         return tc_no_memory(err, "the objects");
     for (size_t k = 0; k < s->n; k++)
-        if (s->label[k] <= largest)
-            chosen[s->label[k]] = 1;
+        chosen[s->label[k]] = 1; /* check_labels has compared the greatest label with `largest` */
     return_if_error(obj_cpu.open(work, state, &worker, err));
     obj_host_choose(worker, chosen);
     do
@@ -163,8 +256,8 @@ static tc_status measure_sample(const an_work *work, const sample *s, void *stat
 }
 
 /* Chooses some objects of the table, measures them again, and compares their rows. */
-static tc_status check_objects(const an_work *work, const wu_output *out, uint64_t *random,
-                               tc_err *err)
+static tc_status check_objects(const an_work *work, const wu_output *out, const object_labels *l,
+                               uint64_t *random, tc_err *err)
 {
     sample s = { .n = 0 };
     wu_item item = *work->item;
@@ -174,12 +267,11 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
     };
     wu_output computed = { .n = 0 };
     void *state = NULL;
-    tc_status status = TC_OK;
+    tc_status status = choose_objects(work->pixels, l, random, &s, err);
 
-    choose_objects(work->pixels, out, random, &s);
     item.n_objects = (uint32_t)s.n;
     params.exclude_border = false;
-    if (s.n > 0)
+    if (status == TC_OK && s.n > 0)
         status = an_objects.plan(&params, &item, &part.plan, err);
     if (status == TC_OK && s.n > 0) {
         state = calloc(1, part.plan.state_bytes);
@@ -193,72 +285,15 @@ static tc_status check_objects(const an_work *work, const wu_output *out, uint64
     return status;
 }
 
-/* --- the border ------------------------------------------------------------------------------ */
-
-/* Appends n labels, which are `step` elements apart, to `found`, which has k elements and room for
- * n more. Leaves out labels that are 0 or the same as the label before them. Returns the new number
- * of elements. */
-static size_t add_labels(const uint32_t *labels, size_t n, size_t step, uint32_t *found, size_t k)
-{
-    for (size_t i = 0; i < n; i++)
-        if (labels[i * step] != 0 && (k == 0 || found[k - 1] != labels[i * step]))
-            found[k++] = labels[i * step];
-    return k;
-}
-
-/* For exclude_border: checks that the table has exactly those of the item's objects that do not
- * touch the border. */
-static tc_status check_border(const an_work *work, const wu_output *out, tc_err *err)
-{
-    const wu_pixels *const px = work->pixels;
-    const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
-    const int64_t *const label = wu_output_data(out, "object_label");
-    const size_t slice = (size_t)px->nx * px->ny, faces = work->item->is_stack ? 2 * slice : 0;
-    TC_AUTOFREE uint32_t *const found =
-        malloc((faces + 2 * (size_t)px->nz * (px->nx + px->ny)) * sizeof *found);
-    size_t k = 0, different = 0;
-
-    if (found == NULL)
-        return tc_no_memory(err, "the border");
-    for (size_t z = 0; z < px->nz; z++) {
-        const uint32_t *const labels = px->labels + z * slice;
-
-        if (faces > 0 && (z == 0 || z + 1 == px->nz))
-            k = add_labels(labels, slice, 1, found, k);
-        k = add_labels(labels, px->nx, 1, found, k);
-        k = add_labels(labels + slice - px->nx, px->nx, 1, found, k);
-        k = add_labels(labels, px->ny, px->nx, found, k);
-        k = add_labels(labels + px->nx - 1, px->ny, px->nx, found, k);
-    }
-    qsort(found, k, sizeof *found, by_label);
-    for (size_t i = 0; i < k; i++) {
-        const int64_t wanted = found[i];
-
-        if (i > 0 && found[i] == found[i - 1])
-            continue;
-        different++;
-        if (n > 0 && bsearch(&wanted, label, n, sizeof *label, by_value) != NULL)
-            return tc_fail(err, TC_BAD_INPUT, "object_label: object %lld touches the border",
-                           (long long)wanted);
-    }
-    return n + different == work->item->n_objects
-               ? TC_OK
-               : tc_fail(err, TC_BAD_INPUT,
-                         "objects: %zu in the table and %zu at the border, but the item has %lu", n,
-                         different, (unsigned long)work->item->n_objects);
-}
-
 /* --- greys ----------------------------------------------------------------------------------- */
 
 /* Checks that the grey values of random pixels of objects lie between minimum and maximum of their
  * object. Also checks that the mean of these grey values differs by at most six standard errors
  * from the mean of all objects' pixels, which follows from the table. */
-static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t *random,
-                             tc_err *err)
+static tc_status check_greys(const an_work *work, const wu_output *out, const object_labels *l,
+                             uint64_t *random, tc_err *err)
 {
     const wu_pixels *const px = work->pixels;
-    const size_t n = (size_t)wu_output_find(out, "object_item")->info.shape[0];
-    const int64_t *const label = wu_output_data(out, "object_label");
     const int64_t *const lo = wu_output_data(out, "object_intensity_min"),
                          *const hi = wu_output_data(out, "object_intensity_max");
     const int64_t *const sum = wu_output_data(out, "object_intensity_integrated");
@@ -270,22 +305,23 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
 
     for (int k = 0; k < LOOKS; k++) {
         const size_t at = (size_t)tc_random_below((uint64_t)px->nx * px->ny * px->nz, random);
-        const int64_t wanted = px->labels[at], grey = wu_grey_value(px, at);
-        const int64_t *const found =
-            n == 0 ? NULL : bsearch(&wanted, label, n, sizeof *label, by_value);
+        const int64_t grey = wu_grey_value(px, at);
+        size_t row = 0;
+        bool found = false;
 
-        if (found == NULL)
+        return_if_error(find_row(l, px->labels[at], &row, &found, err));
+        if (!found)
             continue;
-        if (grey < lo[found - label] || grey > hi[found - label])
+        if (grey < lo[row] || grey > hi[row])
             return tc_fail(err, TC_BAD_INPUT,
                            "object_intensity_min: row %zu: pixel %zu of the object has grey value "
                            "%lld",
-                           (size_t)(found - label), at, (long long)grey);
+                           row, at, (long long)grey);
         looks++;
         grey_sum += (double)grey;
         grey_squares += (double)grey * (double)grey;
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < l->n; i++) {
         all += (double)sum[i];
         area += mean[i] > 0 ? (double)sum[i] / mean[i] : 0;
     }
@@ -303,10 +339,18 @@ static tc_status check_greys(const an_work *work, const wu_output *out, uint64_t
 tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     const obj_params *const p = work->params;
-    return_if_error(p->exclude_border ? check_border(work, out, err) : TC_OK);
-    return_if_error((p->families & OBJ_INTENSITY) != 0 ? check_greys(work, out, random, err)
-                                                       : TC_OK);
-    return check_objects(work, out, random, err);
+    object_labels l = { .table = wu_output_data(out, "object_label"),
+                        .n = (size_t)wu_output_find(out, "object_item")->info.shape[0] };
+    tc_status status = p->exclude_border ? find_border(work, &l, err) : TC_OK;
+
+    if (status == TC_OK)
+        status = check_labels(work, &l, err);
+    if (status == TC_OK && (p->families & OBJ_INTENSITY) != 0)
+        status = check_greys(work, out, &l, random, err);
+    if (status == TC_OK)
+        status = check_objects(work, out, &l, random, err);
+    free(l.border);
+    return status;
 }
 
 double obj_pixels_share(const an_work *work)
