@@ -407,7 +407,8 @@ def bad_items():
            "items[0].stack[1]: the slices of a stack must be grey")
     yield ("a colour slice as the first one", item(stack=["s/rgb.png"]),
            "items[0].stack[0]: the slices of a stack must be grey")
-    for spacing in ([1, 1], [1, 1, 1, 1], [1, 0, 1], [1, 1, -0.5], [1, "1", 1], "1,1,1", None):
+    for spacing in ([1, 1], [1, 1, 1, 1], [1, 0, 1], [1, 1, -0.5], [1, 1, 1e9], [1e-9, 1, 1],
+                    [1, "1", 1], "1,1,1", None):
         yield "a spacing of %s" % json.dumps(spacing), item(stack=["s/0.png"], spacing=spacing), \
             "items[0].spacing: must be three positive numbers"
     yield "a stack's spacing for an image", item(image="images/x.png", spacing=[1, 1, 1]), \

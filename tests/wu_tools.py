@@ -1798,7 +1798,8 @@ def test_stacks():
     r = pack(path("no.zip"), "--stack", path("g8.png"))
     ok(r.returncode == 1 and "folder" in r.stderr, "--stack with one picture is bad usage",
        r.stderr)
-    for text in ("", "1,", "1,1,1,1", "0,1,1", "a,b,c", "1,1,nan", "1,1,inf", "1,-1,1", "1,1,1 "):
+    for text in ("", "1,", "1,1,1,1", "0,1,1", "a,b,c", "1,1,nan", "1,1,inf", "1,-1,1", "1,1,1e9",
+                 "1e-9,1,1", "1,1,1 "):
         r = pack(path("no.zip"), "--spacing", text, folder)
         ok(r.returncode == 1 and text in r.stderr, "--spacing %s is bad usage" % text, r.stderr)
 

@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -392,14 +391,14 @@ static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *
     for (size_t i = 0; good && i < n; i++) {
         const json_t *number = json_array_get(list, i);
         to[i] = json_number_value(number);
-        good = json_is_number(number) && isfinite(to[i]) && to[i] > 0;
+        good = json_is_number(number) && wu_is_voxel_size(to[i]);
     }
     item->has_spacing = good && item->is_stack;
     item->has_pixel = good && !item->is_stack;
     return good ? TC_OK
-                : job_fail(r, place.text, "must be %s positive numbers %s in micrometres",
-                           item->is_stack ? "three" : "two",
-                           item->is_stack ? "[z, y, x]" : "[y, x]");
+                : job_fail(r, place.text, "must be %s in micrometres, above 1e-9 and below 1e9",
+                           item->is_stack ? "three positive numbers [z, y, x]"
+                                          : "two positive numbers [y, x]");
 }
 
 /* Reads the item's source: the path of the file from which it was made. */

@@ -88,6 +88,13 @@ typedef struct wu_pixels {
     uint32_t largest_label; /* the largest value in `labels` */
 } wu_pixels;
 
+/* Whether a length in micrometres can be the size of a voxel or pixel: from 1 femtometre to 1
+ * kilometre. */
+static inline bool wu_is_voxel_size(double um)
+{
+    return um > 1e-9 && um < 1e9;
+}
+
 /* The grey value of pixel i = (z * ny + y) * nx + x. */
 static inline uint32_t wu_grey_value(const wu_pixels *pixels, size_t i)
 {

@@ -264,15 +264,15 @@ static tc_status read_spacing(void *to, const char *text, tc_err *err)
         good = n < 3;
         all[good ? n : 0] = strtod(at, &end);
         more = *end == ',';
-        good = good && end != at && isfinite(all[n]) && all[n] > 0 && (more || *end == '\0');
+        good = good && end != at && wu_is_voxel_size(all[n]) && (more || *end == '\0');
         at = end + 1;
     }
     if (!good)
-        return tc_fail(
-            err, TC_USAGE,
-            "pack: --spacing %s: must be positive numbers, in micrometres, without a unit: three, "
-            "Z,Y,X, or for pictures two, Y,X, or one",
-            text);
+        return tc_fail(err, TC_USAGE,
+                       "pack: --spacing %s: must be positive numbers, above 1e-9 and below 1e9, in "
+                       "micrometres, "
+                       "without a unit: three, Z,Y,X, or for pictures two, Y,X, or one",
+                       text);
     if (n == 1)
         all[1] = all[0];
     o->spacing[0] = n == 3 ? all[0] : n == 2 ? 0 : -1;

@@ -6,13 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "workunits/format/job.h"
 #include "workunits/tools/picture_format.h"
-
-/* Whether a length in micrometres can be the size of a voxel: from 1 femtometre to 1 kilometre. */
-static bool is_length(double um)
-{
-    return isfinite(um) && um > 1e-9 && um < 1e9;
-}
 
 double wu_unit_micrometres(const char *unit, size_t n)
 {
@@ -113,9 +108,9 @@ void wu_about_round_sizes(wu_picture_about *out)
 {
     for (int i = 0; i < 3; i++)
         out->um[i] = round_micrometres(fabs(out->um[i]));
-    if (!is_length(out->um[0]))
+    if (!wu_is_voxel_size(out->um[0]))
         out->um[0] = 0;
-    if (!is_length(out->um[1]) || !is_length(out->um[2]))
+    if (!wu_is_voxel_size(out->um[1]) || !wu_is_voxel_size(out->um[2]))
         out->um[0] = out->um[1] = out->um[2] = 0;
 }
 
