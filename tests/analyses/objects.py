@@ -40,9 +40,9 @@ def flat():
             for i in range(3)]
 
 
-def deep():
+def deep(spacing=(0.5, 0.25, 0.3)):
     return [item("deep_%d" % i, list(texture(i, 9, 22, 24)), labels=list(tiles(i, 9, 9, 22, 24)),
-                 spacing=[0.5, 0.25, 0.3])
+                 spacing=spacing)
             for i in range(2)]
 
 
@@ -70,13 +70,15 @@ JOBS = {
     "sixteen": ({"families": ["shape", "intensity"]}, sixteen()),
     "textures": ({"families": ["texture"], "aggregate": "merge", "distances": [2, 1],
                   "range": "type"}, deep()),
+    "minute": ({"families": ["shape"]}, deep((5e-7, 2e-7, 3e-7))),
     "uniform": ({"families": ["texture"], "aggregate": "merge", "texture_features": "ibsi"},
                 uniform()),
 }
 
 
 KNOWN = {"flat": "0ce535d4", "deep": "3f9baa12", "merged": "8be6a60c", "sixteen": "9b9537ad",
-         "textures": "677d21a6", "uniform": "d7449905"}
+         "textures": "677d21a6", "uniform": "d7449905",
+         "minute": "056103ca"}
 
 
 def random_job(rng):
@@ -270,6 +272,11 @@ def forgeries():
     yield column("object_surface", 2, -1.0, "object_surface: impossible", "deep")
     yield column("object_surface", 2, 1e9, "object_surface: impossible", "deep")
     yield column("object_surface", 2, lambda v: v * 1.01, "object_sphericity: does not go", "deep")
+    yield column("object_surface", 2, lambda v: v * 1000, "object_surface: impossible", "minute")
+    yield column("object_mesh_volume", 2, lambda v: v * 1000, "object_mesh_volume: impossible",
+                 "minute")
+    yield column("object_axis_length", (1, 0), lambda v: v * 20,
+                 "object_axis_length: impossible", "minute")
     yield column("object_mesh_volume", 2, 0.0, "object_mesh_volume: impossible", "deep")
     yield column("object_mesh_volume", 2, lambda v: v * 1.01, "object_sphericity: does not go",
                  "deep")

@@ -72,6 +72,13 @@ static bool at_most(double a, double b)
     return a <= b + SLACK * (1 + fabs(a) + fabs(b));
 }
 
+/* Whether a <= b, except for rounding, where b >= 0 may be far smaller than 1, as lengths in
+ * micrometres may be. The tolerance is relative to b alone. */
+static bool at_most_scaled(double a, double b)
+{
+    return a <= b + SLACK * b;
+}
+
 /* Whether a = b, except for rounding. */
 static bool is_about(double a, double b)
 {
@@ -138,7 +145,7 @@ static bool trace_fits(const row *r, double trace, const double spacing[3])
         least += length * length / (2 * (double)r->area);
         most += length * length / 4;
     }
-    return is_within(trace, least, most);
+    return at_most_scaled(least, trace) && at_most_scaled(trace, most);
 }
 
 /* Whether p is a possible perimeter of `area` pixels: the sum of at most one term for each pixel,
@@ -251,9 +258,9 @@ static const char *stack_shape_fault(const row *r, double most)
         return "object_axis_length: impossible for an object in object_bbox";
     /* Each voxel lies in 8 windows of 2 x 2 x 2 voxels, in each of which the surface has at most
      * the area `most` and encloses at most the volume of a voxel. */
-    if (!(surface > 0) || !at_most(surface, 8 * (double)r->area * most))
+    if (!(surface > 0) || !at_most_scaled(surface, 8 * (double)r->area * most))
         return "object_surface: impossible for this number of voxels";
-    if (!(enclosed > 0) || !at_most(enclosed, 8 * volume))
+    if (!(enclosed > 0) || !at_most_scaled(enclosed, 8 * volume))
         return "object_mesh_volume: impossible for this number of voxels";
     if (real_of(r, "object_sphericity") != tc_cbrt(36 * TC_PI * enclosed * enclosed) / surface)
         return "object_sphericity: does not go with mesh_volume and surface";
