@@ -1404,6 +1404,10 @@ def probabilistic_forgeries():
            [soft.round().astype(np.uint8)], None, raise_every_100th_mean)
     yield ("objects", "another's texture for one of 1456 objects", {}, [picture], [labels],
            copy_one_texture)
+    eight = np.kron(np.arange(1, 65).reshape(8, 8), np.pad(np.ones((60, 60), int), 20))
+    yield ("objects", "another's texture for 7 of 64 objects", {},
+           [np.random.default_rng(5).integers(0, 256, eight.shape).astype(np.uint8)], [eight],
+           lambda a: exchange_neighbours("object_glcm", 57)(a, "objects"))
     yield "glcm", "one of two distances as the other", {
         "levels": [16], "distances": [1, 3], "window": {"shape": "roi"}}, [gravel()], None, \
         lambda a: a["features"].__setitem__((0, slice(65, None)), a["features"][0, :65])
