@@ -173,6 +173,24 @@ def rods_and_discs():
     return picture
 
 
+def close_discs():
+    """A picture of discs on a lattice, close together on diagonals, and of isolated ones below."""
+    return draw_discs([(y + d, x + d, 12, 90) for y in range(18, 1270, 40)
+                       for x in range(18, 1540, 40) for d in (0, 20)] +
+                      [(y, x, 12, 90) for y in range(1360, 1580, 60) for x in range(20, 1580, 60)],
+                      3)
+
+
+def strip_of_discs():
+    """A strip of 40 x 40,000 pixels of discs, three quarters of them at its border."""
+    strip = 60 + np.random.default_rng(1).normal(0, 2, (40, 40000))
+    ys, xs = np.indices((40, 19))
+    for i, x in enumerate(range(20, 39980, 30)):
+        y = (8, 8, 32, 20)[i % 4]
+        strip[:, x - 9:x + 10] += 90 * ((ys - y) ** 2 + (xs - 9) ** 2 <= 81)
+    return strip.clip(0, 255).astype(np.uint8)
+
+
 def few_large_many_small(large, small, each):
     """Discs; each: one in this many is large. large, small: radius and height."""
     return draw_discs([(y, x) + (large if (7 * i + 3 * k) % each == 0 else small)
@@ -896,6 +914,15 @@ def cheap_forgeries():
     for more in {"smooth": 1}, usual:
         yield ("cellcount", "all rods" + "".join(", " + k for k in more), dict(step, **more),
                [rods_and_discs()], None, leave_out(is_long))
+    filled = {"fill_holes": True}
+    for more in filled, dict(filled, split="distance"):
+        suffix = ", ".join(more)
+        yield ("cellcount", "all discs close to another, " + suffix, dict(step, **more),
+               [close_discs()], None, leave_out(lambda a: a["region_bbox"][:, 0] < 1320))
+    for more in filled, {"split": "distance"}:
+        yield ("cellcount", "all cells at the border of a strip, " + ", ".join(more),
+               dict(step, **more), [strip_of_discs()], None,
+               leave_out(lambda a: a["region_border"]))
     dark = 255 - few_large_many_small((11, 100), (5, 100), 8)
     for more in {}, {"fill_holes": True}, usual:
         suffix = "".join(", " + k for k in more)

@@ -67,22 +67,36 @@ static uint32_t choose_side(const wu_output *out)
     return side < LEAST_SIDE ? LEAST_SIDE : side > MOST_SIDE ? MOST_SIDE : (uint32_t)side;
 }
 
-/* Places a tile at random along one axis. The possible positions of its core are divided into n
- * equal ranges, and the position is chosen from range number `band`. length, side, tile_margin: the
- * lengths, in pixels, of the picture, the core and the margin. Sets *from and *size to the first
- * pixel and the length of the tile. Sets [*lo, *hi) to the core, but extended to the picture's
- * border if the margin reaches it. */
-static void choose_range(uint32_t length, uint32_t side, uint32_t tile_margin, size_t band,
-                         size_t n, uint64_t *random, uint32_t *from, uint32_t *size, int64_t *lo,
-                         int64_t *hi)
+/* The first pixel, along one axis, of a core that is placed at random. The possible positions are
+ * divided into n equal ranges, and the position is chosen from range number `band`. */
+static uint32_t choose_first(uint32_t length, uint32_t side, size_t band, size_t n,
+                             uint64_t *random)
+{
+    /* The core can begin at n_positions pixels; range `band` of them is [least, bound). */
+    const uint64_t n_positions = length - (side < length ? side : length) + 1,
+                   least = n_positions * band / n, bound = n_positions * (band + 1) / n;
+
+    return (uint32_t)(least + tc_random_below(bound > least ? bound - least : 1, random));
+}
+
+/* The first pixel, along one axis, of a core around [lo, hi). */
+static uint32_t first_around(uint32_t length, uint32_t side, uint32_t lo, uint32_t hi)
+{
+    const uint32_t core = side < length ? side : length, middle = lo + (hi - lo) / 2,
+                   first = middle > core / 2 ? middle - core / 2 : 0;
+
+    return first < length - core ? first : length - core;
+}
+
+/* Places a tile along one axis. length, side, tile_margin: the lengths, in pixels, of the picture,
+ * the core and the margin; first: the core's first pixel. Sets *from and *size to the first pixel
+ * and the length of the tile. Sets [*lo, *hi) to the core, but extended to the picture's border if
+ * the margin reaches it. */
+static void set_range(uint32_t length, uint32_t side, uint32_t tile_margin, uint32_t first,
+                      uint32_t *from, uint32_t *size, int64_t *lo, int64_t *hi)
 {
     const uint32_t core = side < length ? side : length;
-    /* The core can begin at n_positions pixels; range `band` of them is [least, bound). */
-    const uint64_t n_positions = length - core + 1, least = n_positions * band / n,
-                   bound = n_positions * (band + 1) / n;
-    const uint32_t first = (uint32_t)(least +
-                                      tc_random_below(bound > least ? bound - least : 1, random)),
-                   end = length - first - core > tile_margin ? first + core + tile_margin : length;
+    const uint32_t end = length - first - core > tile_margin ? first + core + tile_margin : length;
 
     *from = first > tile_margin ? first - tile_margin : 0;
     *size = end - *from;
@@ -218,7 +232,7 @@ static bool is_local(const cc_params *p)
 }
 
 tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
-                         uint32_t margin, uint64_t *random, tc_err *err)
+                         uint32_t margin, const uint32_t doubtful[4], uint64_t *random, tc_err *err)
 {
     const wu_item *const item = work->item;
     const uint32_t side = choose_side(out), tile_margin = margin + (uint32_t)(MARGIN_SHARE * side);
@@ -232,16 +246,23 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
     if (!is_local(work->params) || LEAST_TILES * share > MOST_TILES_SHARE)
         return TC_NO_MATCH;
     /* Each band of rows and each band of columns gets one tile, so that a tall or wide object is
-     * likely to be met. */
+     * likely to be met. If a box is doubtful, the first tile is placed around it instead. */
     tc_random_order(tiles, column, random);
     for (size_t k = 0; status == TC_OK && k < tiles; k++) {
+        const bool around = k == 0 && doubtful[2] > 0;
+        const uint32_t y = around ? first_around(item->ny, side, doubtful[0], doubtful[2])
+                                  : choose_first(item->ny, side, k, tiles, random),
+                       x = around ? first_around(item->nx, side, doubtful[1], doubtful[3])
+                                  : choose_first(item->nx, side, column[k], tiles, random);
         wu_output recomputed = { .n = 0 };
         region_counts f = { .claimed = 0 };
         tile t;
 
-        choose_range(item->ny, side, tile_margin, k, tiles, random, &t.y, &t.ny, &t.y0, &t.y1);
-        choose_range(item->nx, side, tile_margin, column[k], tiles, random, &t.x, &t.nx, &t.x0,
-                     &t.x1);
+        set_range(item->ny, side, tile_margin, y, &t.y, &t.ny, &t.y0, &t.y1);
+        set_range(item->nx, side, tile_margin, x, &t.x, &t.nx, &t.x0, &t.x1);
+        if (around &&
+            (doubtful[0] < t.y0 || doubtful[1] < t.x0 || doubtful[2] > t.y1 || doubtful[3] > t.x1))
+            return TC_NO_MATCH; /* the box is larger than the core */
         status = compute_tile(work, threshold, &t, &recomputed, err);
         if (status == TC_OK)
             f = compare_regions(work, &t, out, &recomputed);

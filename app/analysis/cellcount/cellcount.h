@@ -213,11 +213,13 @@ static inline uint32_t cc_middle_grey(unsigned bits)
 }
 
 /* again.c: computes a few random tiles of the picture again, each with at least this margin in
- * pixels, and checks that the result contains the regions found in them. Returns TC_NO_MATCH,
+ * pixels, and checks that the result contains the regions found in them. One of the tiles is placed
+ * around the box `doubtful`: y0, x0, y1, x1, half-open; all 0: there is none. Returns TC_NO_MATCH,
  * without a message, if the result does not contain these regions, or if the tiles do not suffice
  * to decide. */
 tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
-                         uint32_t margin, uint64_t *random, tc_err *err);
+                         uint32_t margin, const uint32_t doubtful[4], uint64_t *random,
+                         tc_err *err);
 
 /* prepare.c: prepares grey values for the threshold, in the steps CC_SMOOTH to CC_LOCAL_MEAN, each
  * from one plane to another. cc_prepare_all does all of it on the calling thread. To divide the

@@ -126,45 +126,46 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
 
 /* --- for fill_holes or a split by distance: analyses the component as a picture --------------- */
 
-/* Makes the pixels of px, whose size the caller has set, from the component's box and a margin of
- * one pixel around it. Pixels of other components become background. Sets *others to whether the
- * box contains pixels of other components. */
-static tc_status cut_out(const an_follow *f, const an_component *c, wu_pixels *px, bool *others,
+/* The pixels of the picture from which a component's box is cut out: the box and, at each side that
+ * is not the picture's, one more row or column. */
+typedef struct cut {
+    uint32_t y0, x0, y1, x1;
+} cut;
+
+static cut cut_of(const an_component *c, const wu_pixels *px)
+{
+    return (cut){ c->lo[1] - (c->lo[1] > 0), c->lo[2] - (c->lo[2] > 0),
+                  c->hi[1] + (c->hi[1] < px->ny), c->hi[2] + (c->hi[2] < px->nx) };
+}
+
+/* Makes the pixels of px, whose size the caller has set. Only the component's pixels are cells.
+ * Other components do not matter: those in its holes are filled with the holes, and those outside
+ * are farther than the nearest background. */
+static tc_status cut_out(const an_follow *f, const an_component *c, const cut *at, wu_pixels *px,
                          tc_err *err)
 {
     const size_t nx = f->px->nx, n = (size_t)px->nx * px->ny;
-    const uint32_t background = f->above ? f->threshold - 1 : f->threshold;
-    uint64_t cells = 0;
+    const uint32_t other = f->threshold - 1; /* the greatest value below the threshold */
 
     px->u16 = malloc(n * sizeof *px->u16);
     if (px->u16 == NULL)
         return tc_no_memory(err, "a region");
     for (size_t i = 0; i < n; i++)
-        px->u16[i] = (uint16_t)background;
-    for (uint32_t y = c->lo[1]; y < c->hi[1]; y++)
-        for (uint32_t x = c->lo[2]; x < c->hi[2]; x++) {
-            const bool cell = an_follow_accepts(f, y * nx + x);
-
-            cells += cell;
-            if (!cell)
-                px->u16[(size_t)(y - c->lo[1] + 1) * px->nx + x - c->lo[2] + 1] =
-                    (uint16_t)wu_grey_value(f->px, y * nx + x);
-        }
+        px->u16[i] = (uint16_t)(f->above ? other : f->threshold);
     for (size_t k = 0; k < c->pixels; k++) {
         const size_t i = f->queue[k];
 
-        px->u16[(i / nx - c->lo[1] + 1) * px->nx + i % nx - c->lo[2] + 1] =
-            (uint16_t)wu_grey_value(f->px, i);
+        px->u16[(i / nx - at->y0) * px->nx + i % nx - at->x0] =
+            (uint16_t)(f->above ? f->threshold : other);
     }
-    *others = cells > c->pixels;
     return TC_OK;
 }
 
 /* Sets *parts to the *n regions in `state`, the final state of the cut-out (cut_out), in
- * coordinates of the picture: a pixel of the cut-out is at its own coordinates plus c->lo minus 1.
- */
-static tc_status copy_regions(const an_work *work, const cc_state *state, const an_component *c,
-                              const wu_pixels *original, cc_part **parts, size_t *n, tc_err *err)
+ * coordinates of the picture. */
+static tc_status copy_regions(const an_work *work, const cc_state *state, const an_follow *f,
+                              const cut *at, const wu_pixels *original, cc_part **parts, size_t *n,
+                              tc_err *err)
 {
     const cc_region *found = NULL;
     cc_region *owned = NULL;
@@ -176,48 +177,43 @@ static tc_status copy_regions(const an_work *work, const cc_state *state, const 
         status = tc_no_memory(err, "a region");
     for (size_t k = 0; status == TC_OK && k < *n; k++) {
         cc_region r = found[k + 1];
-        const uint32_t y = c->lo[1], x = c->lo[2];
 
-        r.sum_y = r.sum_y + (uint64_t)r.area * y - r.area;
-        r.sum_x = r.sum_x + (uint64_t)r.area * x - r.area;
-        r.y0 = (uint16_t)(r.y0 + y - 1);
-        r.y1 = (uint16_t)(r.y1 + y - 1);
-        r.x0 = (uint16_t)(r.x0 + x - 1);
-        r.x1 = (uint16_t)(r.x1 + x - 1);
-        (*parts)[k] = (cc_part){ .region = r, .prepared = r.sum_grey };
-        (*parts)[k].region.sum_grey = 0;
+        r.sum_y += (uint64_t)r.area * at->y0;
+        r.sum_x += (uint64_t)r.area * at->x0;
+        r.y0 = (uint16_t)(r.y0 + at->y0);
+        r.y1 = (uint16_t)(r.y1 + at->y0);
+        r.x0 = (uint16_t)(r.x0 + at->x0);
+        r.x1 = (uint16_t)(r.x1 + at->x0);
+        r.sum_grey = 0;
+        (*parts)[k].region = r;
     }
-    for (size_t y = c->lo[1]; status == TC_OK && y < c->hi[1]; y++)
-        for (size_t x = c->lo[2]; x < c->hi[2]; x++) {
-            const int32_t label =
-                state->plane[(y - c->lo[1] + 1) * work->item->nx + x - c->lo[2] + 1];
+    for (size_t y = at->y0, k = 0; status == TC_OK && y < at->y1; y++)
+        for (size_t x = at->x0; x < at->x1; x++, k++)
+            if (state->plane[k] > 0) {
+                cc_part *const part = &(*parts)[state->plane[k] - 1];
 
-            if (label > 0)
-                (*parts)[label - 1].region.sum_grey +=
-                    wu_grey_value(original, y * original->nx + x);
-        }
+                part->region.sum_grey += wu_grey_value(original, y * original->nx + x);
+                part->prepared += wu_grey_value(f->px, y * original->nx + x);
+            }
     free(owned);
     return status;
 }
 
-/* Cuts the component out (cut_out) and analyses it as a picture. *n stays 0 if other components
- * could lie in its holes. */
+/* Cuts the component out (cut_out) and analyses it as a picture. */
 static tc_status analyse_component(const cc_params *p, const an_follow *f, const an_component *c,
                                    const wu_pixels *original, const tc_poll *poll, cc_part **parts,
                                    size_t *n, tc_err *err)
 {
+    const cut at = cut_of(c, f->px);
     cc_params params = *p;
     TC_AUTO(wu_pixels_free)
-    wu_pixels px = {
-        .nx = c->hi[2] - c->lo[2] + 2, .ny = c->hi[1] - c->lo[1] + 2, .nz = 1, .bits = 16
-    };
+    wu_pixels px = { .nx = at.x1 - at.x0, .ny = at.y1 - at.y0, .nz = 1, .bits = 16 };
     const wu_item item = {
         .name = (char *)(uintptr_t)"", .nx = px.nx, .ny = px.ny, .nz = 1, .bits = 16, .channels = 1
     };
     an_work work = { .params = &params, .item = &item, .pixels = &px, .threads = 1, .poll = poll };
-    bool others = false;
     TC_AUTOFREE void *state = NULL;
-    tc_status status = cut_out(f, c, &px, &others, err);
+    return_if_error(cut_out(f, c, &at, &px, err));
 
     params.threshold = (int32_t)f->threshold;
     params.threshold_word = 0;
@@ -227,36 +223,28 @@ static tc_status analyse_component(const cc_params *p, const an_follow *f, const
     params.window_auto = params.min_area_auto = 0;
     params.min_area = 1;
     params.max_area = INT64_MAX;
-    return_if_error(status);
-    /* The regions are not computed if holes are to be filled and other components lie in the box.
-     * With fill_holes they are not computed for a split by intensity either, as its heights depend
-     * on the picture's number of bits, and the cut-out always has 16. */
-    if (p->split == CC_INTENSITY)
-        others = true;
-    if (!(others && p->fill_holes))
-        return_if_error(an_cellcount.plan(&params, &item, &work.plan, err));
-    if (work.plan.state_bytes > 0) {
-        state = calloc(1, work.plan.state_bytes);
-        return_if_error(state == NULL
-                            ? tc_no_memory(err, "a region")
-                            : an_run_chunks(&an_cellcount, an_cellcount.cpu, &work, state, 0, err));
-    }
-    return state != NULL ? copy_regions(&work, state, c, original, parts, n, err) : TC_OK;
+    params.min_fill = params.max_aspect = 0;
+    return_if_error(an_cellcount.plan(&params, &item, &work.plan, err));
+    state = calloc(1, work.plan.state_bytes);
+    return_if_error(state == NULL
+                        ? tc_no_memory(err, "a region")
+                        : an_run_chunks(&an_cellcount, an_cellcount.cpu, &work, state, 0, err));
+    return copy_regions(&work, state, f, &at, original, parts, n, err);
 }
 
 tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
                       const wu_pixels *original, const tc_poll *poll, cc_part **parts, size_t *n,
                       tc_err *err)
 {
-    const bool at_border =
-        cc_at_border(c->lo[2], c->lo[1], c->hi[2], c->hi[1], f->px->nx, f->px->ny) != 0;
-
     *parts = NULL;
     *n = 0;
     if (p->split == CC_INTENSITY && !p->fill_holes)
         return split_by_intensity(p, f, c, original, poll, parts, n, err);
+    /* Heights of a split by intensity also depend on what lies in the holes. */
+    if (p->split == CC_INTENSITY)
+        return TC_OK;
     if (p->split || p->fill_holes)
-        return at_border ? TC_OK : analyse_component(p, f, c, original, poll, parts, n, err);
+        return analyse_component(p, f, c, original, poll, parts, n, err);
     *parts = calloc(1, sizeof **parts);
     if (*parts == NULL)
         return tc_no_memory(err, "a region");

@@ -15,8 +15,8 @@ typedef struct cc_part {
 
 /* Computes the regions of component c, which f has just followed; its pixels are the first in
  * f->queue. original: the original grey values, as many as f->px has. Sets *parts, which the caller
- * frees, to the *n regions, in the coordinates of f->px; *n to 0 if the regions depend on pixels
- * around the component. */
+ * frees, to the *n regions, in the coordinates of f->px; *n to 0 for
+ * a split by intensity with fill_holes. */
 tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
                       const wu_pixels *original, const tc_poll *poll, cc_part **parts, size_t *n,
                       tc_err *err);

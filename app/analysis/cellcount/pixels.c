@@ -117,12 +117,14 @@ typedef struct part {
     size_t looks;              /* components that are not known, or have a region in the table */
     size_t known;              /* components that have a region in the table */
     size_t drawn;              /* components that were followed from a random pixel */
-    bool large;        /* a component was too large, or too wide for the number of its pixels, to be
-                          followed */
-    size_t hits;       /* random pixels of cells (HITS); each pixel of cells is equally likely */
-    double known_hits; /* hits whose component is known */
-    size_t bare_hits;  /* hits whose component is not known and that lie in no box of the table:
-                          their regions may be missing */
+    bool large; /* a component was too large, or too wide for the number of its pixels, to be
+                   followed */
+    uint32_t doubtful[4]; /* after a failure of check_part: box of the component or row that does
+                             not seem to be right, in the picture; all 0: of none in particular */
+    size_t hits;          /* random pixels of cells (HITS); each pixel of cells is equally likely */
+    double known_hits;    /* hits whose component is known */
+    size_t bare_hits;     /* hits whose component is not known and that lie in no box of the table:
+                             their regions may be missing */
     /* Sums over the known hits of a share of the component's pixels. absent: the share in regions
      * that are not in the table but pass the filters other than min_contrast and min_area "auto";
      * areas "auto" follow from such regions, too. small: the share in those absent regions that are
@@ -372,6 +374,7 @@ typedef struct sought {
     bool unknown;    /* a component is not known: it reaches out of the core, or is too large */
     bool listed_any; /* at least one region of the components is in the table */
     bool large;      /* a component is too large, or too wide for its pixels, to be followed */
+    bool in_hole;    /* the last component lies in a hole of another one, and so is no region */
     double pixels;   /* pixels of all regions of the components */
     double absent, small; /* numbers of pixels of the regions that `part` describes */
 } sought;
@@ -443,6 +446,36 @@ static tc_status judge_contrast(const cc_params *p, const part *q, double tolera
                : tc_fail(err, TC_NO_MATCH, "a region has a contrast of only %.1f", q->faintest);
 }
 
+/* Sets q->doubtful to a box in coordinates of the part. */
+static void set_doubtful(part *q, uint32_t y0, uint32_t x0, uint32_t y1, uint32_t x1)
+{
+    const uint32_t box[4] = { q->y + y0, q->x + x0, q->y + y1, q->x + x1 };
+
+    memcpy(q->doubtful, box, sizeof box);
+}
+
+/* Whether component c, which q->f has just followed, lies in a hole of another component. The
+ * background around it, which touches its first pixel from above, is followed; if that is too
+ * large, or reaches the part's border, the answer is false. Updates s->left. */
+static bool is_in_hole(part *q, const an_component *c, sought *s)
+{
+    const uint32_t nx = q->f.px->nx;
+    an_follow outside = q->f;
+    an_component hole;
+    size_t first = q->f.queue[0];
+
+    for (size_t k = 1; k < c->pixels; k++)
+        first = q->f.queue[k] < first ? q->f.queue[k] : first;
+    if (first < nx)
+        return false;
+    outside.above = !q->f.above;
+    outside.corners = !q->f.corners;
+    an_follow_component(&outside, first - nx, &hole);
+    s->left -= hole.pixels < s->left ? (size_t)hole.pixels : s->left;
+    return hole.whole &&
+           !cc_at_border(hole.lo[2], hole.lo[1], hole.hi[2], hole.hi[1], nx, q->f.px->ny);
+}
+
 /* Follows the component of pixel i. If the component is then known, checks that its regions are in
  * the table. Updates s. */
 static tc_status check_component(const an_work *work, part *q, const table *t, size_t i, sought *s,
@@ -466,23 +499,31 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     if (!s->unknown)
         return_if_error(cc_parts_of(p, &q->f, &c, q->original, work->poll, &parts, &n, err));
     s->unknown = s->unknown || n == 0;
+    s->in_hole = false;
     for (size_t k = 0; k < n; k++) {
         const cc_region *const r = &parts[k].region;
         const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1,
                                          work->item->nx, work->item->ny);
         const size_t found = row_of_part(q, t, r);
+        const bool missing =
+            found == q->n_rows &&
+            cc_passes_at_any_contrast(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0);
 
+        s->in_hole = missing && p->fill_holes && is_in_hole(q, &c, s);
+        if (s->in_hole)
+            return TC_OK;
         note_contrast(p, q, &parts[k], found < q->n_rows, border);
         note_pixels(p, r, found < q->n_rows, border, s);
         s->listed_any = s->listed_any || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
-        /* With fill_holes the component may lie in the hole of another one, and so be no region. */
-        if (found == q->n_rows &&
-            cc_passes_at_any_contrast(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0))
+        if (missing) {
+            set_doubtful(q, c.lo[1], c.lo[2], c.hi[1], c.hi[2]);
+            /* With fill_holes the component may still lie in a large hole of another one. */
             return tc_fail(err, p->fill_holes || p->full_area_auto ? TC_NO_MATCH : TC_BAD_INPUT,
                            "regions: one of those around pixel %zu is missing", in_picture(q, i));
-        else if (found < q->n_rows && !p->split && t->labels != NULL &&
-                 t->labels[in_picture(q, i)] != (int64_t)region_of(q, t, found).row + 1)
+        }
+        if (found < q->n_rows && !p->split && t->labels != NULL &&
+            t->labels[in_picture(q, i)] != (int64_t)region_of(q, t, found).row + 1)
             return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu belongs to region %zu",
                            in_picture(q, i), region_of(q, t, found).row + 1);
     }
@@ -502,10 +543,11 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
         if (an_follow_accepts(&q->f, at + x) &&
             (x == r.x0 || !an_follow_accepts(&q->f, at + x - 1)))
             return_if_error(check_component(work, q, t, at + x, s, err));
-    if (!s->unknown && !s->found)
-        return tc_fail(err, fills ? TC_NO_MATCH : TC_BAD_INPUT,
-                       "region %zu: the picture has no such region", r.row + 1);
-    return TC_OK;
+    if (s->unknown || s->found)
+        return TC_OK;
+    set_doubtful(q, r.y0, r.x0, r.y1, r.x1);
+    return tc_fail(err, fills ? TC_NO_MATCH : TC_BAD_INPUT,
+                   "region %zu: the picture has no such region", r.row + 1);
 }
 
 /* Finds a pixel *i of the core on the cells' side. First tries up to `tries` random pixels, and
@@ -572,9 +614,9 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         q->known += s.listed_any;
         q->drawn += !of_row;
         q->large = q->large || s.large;
-        q->hits += hit;
+        q->hits += hit && !s.in_hole;
         q->bare_hits += hit && s.unknown && !is_in_box(q, t, i);
-        if (hit && !s.unknown) {
+        if (hit && !s.unknown && !s.in_hole) {
             q->known_hits++;
             q->absent += s.absent / s.pixels;
             q->small += s.small / s.pixels;
@@ -901,12 +943,17 @@ static void end_part(part *q)
     an_follow_end(&q->f);
 }
 
-/* Checks the whole picture, if grey values are not prepared. Sets *of_regions to whether a failure
- * concerns regions, so that cc_check_again can decide; *side to the number of pixels on the cells'
- * side; and *small to the estimated share of pixels in regions smaller than min_area. */
+/* What a check of the whole picture or of tiles finds. */
+typedef struct outcome {
+    bool of_regions;      /* a failure concerns regions, so that cc_check_again can decide */
+    uint32_t doubtful[4]; /* as in `part` */
+    double side;          /* upper bound of the number of pixels on the cells' side */
+    double small;         /* estimated share of pixels in regions smaller than min_area */
+} outcome;
+
+/* Checks the whole picture, if grey values are not prepared. */
 static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold,
-                             uint64_t *random, bool *of_regions, double *side, double *small,
-                             tc_err *err)
+                             uint64_t *random, outcome *o, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -923,17 +970,17 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
                .n_rows = t->n,
                .faintest = INFINITY };
 
-    *side = (double)cells;
-    *of_regions = false;
+    o->side = (double)cells;
     if (cc_finds_threshold(p))
         return_if_error(check_threshold(p, px, threshold, err));
     return_if_error(check_totals(p, cells, t, err));
     return_if_error(judge_sizes(t, room_of(&q), UINT32_MAX, err));
     const tc_status status = check_part(work, &q, t, random, err);
-    *of_regions = !q.large; /* tiles around small regions do not show a large one */
+    o->of_regions = !q.large; /* tiles around small regions do not show a large one */
+    memcpy(o->doubtful, q.doubtful, sizeof q.doubtful);
     return_if_error(status);
     return_if_error(judge_large(q.large, err));
-    *small = q.known_hits > 0 ? q.small / q.known_hits : 0;
+    o->small = q.known_hits > 0 ? q.small / q.known_hits : 0;
     /* Sums over the whole table replace the sums over followed components. */
     q.contrast = q.area = 0;
     for (size_t i = 0; p->min_contrast && i < t->n; i++) {
@@ -1128,10 +1175,10 @@ static tc_status count_core(const cc_params *p, const part *q, const table *t, f
 }
 
 /* Prepares and checks the tile around `place`, and adds what it finds to `all`. of_region: place is
- * the box of a region of the table. */
+ * the box of a region of the table. Sets doubtful, as in `part`. */
 static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold,
                             const uint32_t place[4], bool of_region, uint64_t *random, found *all,
-                            tc_err *err)
+                            uint32_t doubtful[4], tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -1162,6 +1209,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
         status = find_rows(&q, t, err);
     if (status == TC_OK)
         status = check_part(work, &q, t, random, err);
+    memcpy(doubtful, q.doubtful, sizeof q.doubtful);
     if (status == TC_OK)
         status = count_core(p, &q, t, all, err);
     if (!of_region) { /* a table might be right only where it has regions */
@@ -1212,11 +1260,9 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
 
 /* Checks tiles, if grey values are prepared. A quarter of the tiles is placed around regions of the
  * table. The others lie in different bands of rows and different bands of columns, one in each, so
- * that no tall or wide structure is missed. Sets *of_regions and *small as check_whole does, and
- * *side to an upper bound of the number of pixels of cells in the picture. */
+ * that no tall or wide structure is missed. */
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
-                             uint64_t *random, bool *of_regions, double *side, double *small,
-                             tc_err *err)
+                             uint64_t *random, outcome *o, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -1231,7 +1277,6 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
 
     if (finds && histograms == NULL)
         return tc_no_memory(err, "the grey values");
-    *of_regions = false;
     return_if_error(judge_sizes(t, SIZE_MAX, side_of(p, work->item), err));
     tc_random_order(bands, column, random);
     for (size_t k = 0; k < n; k++) {
@@ -1245,24 +1290,24 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         else
             choose_place(px, t, k, column[k], bands, false, random, place);
         const tc_status status =
-            check_tile(work, t, threshold, place, of_region, random, &all, err);
-        *of_regions = !finds && !all.large; /* again.c does not show large regions */
+            check_tile(work, t, threshold, place, of_region, random, &all, o->doubtful, err);
+        o->of_regions = !finds && !all.large; /* again.c does not show large regions */
         return_if_error(status);
     }
     return_if_error(judge_large(all.large, err));
-    *side = (double)px->nx * px->ny * ROUGHLY * (double)all.cells / (double)all.pixels;
+    o->side = (double)px->nx * px->ny * ROUGHLY * (double)all.cells / (double)all.pixels;
     if (finds)
         return_if_error(judge_found(p, histograms, groups, px->bits, threshold, err));
     return_if_error(judge_tiles(&all, t->labels == NULL, err));
     if (all.cells == 0)
         return tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
-    *of_regions = true;
+    o->of_regions = true;
     return_if_error(judge_contrast(p, &all.sums, tolerance_of(&all.sums), err));
     return_if_error(judge_full_area(p, &all.sums, t, err));
     if (p->min_contrast)
         return_if_error(
             judge_rest(p, &all.sums, all.contrast, all.rest, (double)(all.cells - all.both), err));
-    *small = all.sums.known_hits > 0 ? all.sums.small / all.sums.known_hits : 0;
+    o->small = all.sums.known_hits > 0 ? all.sums.small / all.sums.known_hits : 0;
     if (KNOWN_HITS * all.sums.known_hits < (double)all.sums.hits)
         return tc_fail(err, TC_NO_MATCH, "only %.0f of %zu components of pixels are known",
                        all.sums.known_hits, all.sums.hits);
@@ -1328,7 +1373,7 @@ tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *
     cc_params resolved_params;
     const cc_params *const p = &resolved_params;
     an_work resolved = *given, *const work = &resolved;
-    bool of_regions = false; /* a failure concerns the regions, not the threshold */
+    outcome o = { .of_regions = false };
 
     if (given->item->n_masks > 0)
         return tc_fail(err, TC_NO_MATCH, "the item has a mask");
@@ -1355,14 +1400,11 @@ tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *
                        (unsigned long)threshold);
     if (cc_has_preparation(p) && share_of_tiles(p, work->item) > MOST_TILED)
         return tc_fail(err, TC_NO_MATCH, "the picture is too small for a check of a part of it");
-    double side = 0, small = 0;
-    tc_status status =
-        cc_has_preparation(p)
-            ? check_tiles(work, &t, threshold, random, &of_regions, &side, &small, err)
-            : check_whole(work, &t, threshold, random, &of_regions, &side, &small, err);
-    if (status == TC_NO_MATCH && of_regions)
-        status = cc_check_again(work, out, threshold, margin_of(p), random, err);
-    return status == TC_OK && p->min_area_auto ? check_least(p, &t, side, small, err) : status;
+    tc_status status = cc_has_preparation(p) ? check_tiles(work, &t, threshold, random, &o, err)
+                                             : check_whole(work, &t, threshold, random, &o, err);
+    if (status == TC_NO_MATCH && o.of_regions)
+        status = cc_check_again(work, out, threshold, margin_of(p), o.doubtful, random, err);
+    return status == TC_OK && p->min_area_auto ? check_least(p, &t, o.side, o.small, err) : status;
 }
 
 double cc_pixels_share(const an_work *work)
