@@ -73,6 +73,9 @@ def test_honest_results(analysis, jobs, known, device):
         accept(name + ": the CPU's result", units[job], saved_file)
         accept(name + ": the result as forge.py writes it", units[job],
                save("again.npz", results[job].bytes()))
+        accept(name + ": the result with more padding in the arrays' headers", units[job],
+               save("padded.npz", forge.archive([forge.Member(m.name, pad_header(m.data))
+                                                 for m in results[job].members()])))
         same = [n for n in (1, 3, 7) if same_file(compute(units[job], "cpu", "--threads", str(n)),
                                                   results[job])]
         tap.ok(same == [1, 3, 7], name + ": the same file with 1, 3 and 7 threads", same)
@@ -88,6 +91,15 @@ def test_honest_results(analysis, jobs, known, device):
                 tap.ok(same_file(computed_file, results[job]),
                        name + ": OpenCL's file has the same bytes as the CPU's")
     return units, results
+
+
+def pad_header(data):
+    """An .npy file with 64 more spaces in its header; other data are returned as they are."""
+    if data[:6] != b"\x93NUMPY":
+        return data
+    end = 10 + int.from_bytes(data[8:10], "little")
+    return data[:8] + (end + 54).to_bytes(2, "little") + data[10:end - 1] + b" " * 64 + \
+        data[end - 1:]
 
 
 def accept(name, unit, result):
@@ -496,6 +508,14 @@ def test_forgeries(analysis, changes, units, results):
     for kind in (broken_archives, ambiguous_archives, bombs, broken_json, broken_arrays):
         for name, data, reason in kind(results[first]):
             check_refused("%s: %s" % (analysis, name), units[first], data, honest, reason)
+            count += 1
+    for job, r in results.items():
+        name = list(r.arrays)[-1]
+        if "{item}" in r.json["arrays"][-1]["array"]:
+            check_refused("%s, %s: another shape of the same size" % (analysis, job), units[job],
+                          with_array(r, name, npy(r.arrays[name], shape=(1,) * (
+                              r.arrays[name].ndim - 1) + (r.arrays[name].size,))),
+                          path("%s_%s.npz" % (analysis, job)), "%s: axis . has" % name)
             count += 1
     for name, job, change, reason in changes:
         r = results[job].copy()

@@ -429,7 +429,8 @@ void wu_npz_abort(wu_npz_writer **writer)
 typedef struct npz_array {
     wu_array_info info;
     size_t member;      /* index of the member in the archive */
-    size_t header;      /* size of the .npy header in bytes */
+    size_t header;      /* size of the .npy header in bytes; 0: not read yet
+                           (wu_npz_limits.headers_later) */
     uint64_t bytes;     /* size of the data in bytes */
     void *_Atomic kept; /* the data, if keep_array keeps them for streams; else NULL */
 } npz_array;
@@ -468,30 +469,32 @@ static tc_status read_exactly(const wu_npz_reader *r, wu_unzip *zip, size_t memb
     return TC_OK;
 }
 
-static tc_status read_array_header(wu_npz_reader *r, size_t member, npz_array *array, tc_err *err)
+/* Reads the header of an array, and sets info (except its name), header and bytes of *array. */
+static tc_status read_array_header(const wu_npz_reader *r, wu_unzip *zip, npz_array *array,
+                                   tc_err *err)
 {
+    const size_t member = array->member;
     unsigned char prefix[NPY_PREFIX];
     char text[NPY_TEXT_MAX + 1];
-    wu_unzip_begin(r->idle, member);
-    return_if_error(read_exactly(r, r->idle, member, prefix, sizeof prefix, err));
+    wu_unzip_begin(zip, member);
+    return_if_error(read_exactly(r, zip, member, prefix, sizeof prefix, err));
     if (memcmp(prefix, npy_magic, 8) != 0)
         return array_fault(r, member, err, "not a NumPy array of format 1.0");
     const size_t n = prefix[8] | (size_t)prefix[9] << 8;
     if (n > NPY_TEXT_MAX)
         return array_fault(r, member, err, "its header is too long");
-    return_if_error(read_exactly(r, r->idle, member, text, n, err));
+    return_if_error(read_exactly(r, zip, member, text, n, err));
     text[n] = '\0';
     if (!parse_header(text, &array->info))
         return array_fault(r, member, err,
                            "its header does not describe a C-ordered array of a supported type");
     if (!info_ok(&array->info, &array->bytes))
         return array_fault(r, member, err, "its shape is too large");
-    array->member = member;
-    array->header = NPY_PREFIX + n;
-    if (r->archive->members[member].size - array->header != array->bytes)
+    if (r->archive->members[member].size - NPY_PREFIX - n != array->bytes)
         return array_fault(r, member, err, "its size is not what its header says");
     if (array->bytes > r->limits.array_bytes)
         return array_fault(r, member, err, "larger than the limit for an array");
+    array->header = NPY_PREFIX + n;
     return TC_OK;
 }
 
@@ -505,7 +508,8 @@ static size_t array_name_length(const char *member)
     return n - suffix;
 }
 
-/* Reads the header of a member, which must be an array, and appends it to r->arrays. */
+/* Appends a member, which must be an array, to r->arrays. Reads its header, unless
+ * r->limits.headers_later is set. */
 static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
 {
     const wu_member *m = &r->archive->members[member];
@@ -513,12 +517,12 @@ static tc_status read_member(wu_npz_reader *r, size_t member, tc_err *err)
     if (length == 0)
         return array_fault(r, member, err, "neither " RESULT_JSON " nor an array");
     npz_array *array = &r->arrays[r->n];
-    return_if_error(read_array_header(r, member, array, err));
+    array->member = member;
     array->info.name = tc_strndup(m->name, length);
     if (array->info.name == NULL)
         return tc_no_memory(err, "a result");
     r->array_of_member[member] = (long)r->n++;
-    return TC_OK;
+    return r->limits.headers_later ? TC_OK : read_array_header(r, r->idle, array, err);
 }
 
 /* Reads result.json and the headers of all arrays. result.json is read first, so that a file in
@@ -572,7 +576,8 @@ tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_read
     r->limits = (wu_npz_limits){ .array_bytes = limit_of(given.array_bytes, DEFAULT_MAX_BYTES),
                                  .members = limit_of(given.members, WU_MAX_MEMBERS),
                                  .json_bytes = limit_of(given.json_bytes, MAX_RESULT_JSON),
-                                 .canonical = given.canonical };
+                                 .canonical = given.canonical,
+                                 .headers_later = given.headers_later };
     tc_status status = wu_archive_read(path, r->limits.members, NULL, &r->archive, err);
     if (status == TC_OK)
         status = read_members(r, err);
@@ -662,11 +667,25 @@ static void return_zip(wu_npz_reader *r, wu_unzip *zip)
         wu_unzip_close(&zip);
 }
 
+tc_status wu_npz_read_header(wu_npz_reader *r, size_t index, tc_err *err)
+{
+    assert(index < wu_npz_array_count(r));
+    npz_array *const array = &r->arrays[index];
+    wu_unzip *zip = NULL;
+    if (array->header > 0)
+        return TC_OK;
+    return_if_error(obtain_zip(r, &zip, err));
+    const tc_status status = read_array_header(r, zip, array, err);
+    return_zip(r, zip);
+    return status;
+}
+
 /* Opens a stream that reads the array from the file. */
 static tc_status open_stream(wu_npz_reader *r, size_t index, wu_npz_stream **out, tc_err *err)
 {
     unsigned char header[NPY_PREFIX + NPY_TEXT_MAX];
     const npz_array *array = &r->arrays[index];
+    assert(array->header > 0);
     *out = NULL;
     wu_npz_stream *s = calloc(1, sizeof *s);
     if (s == NULL)
@@ -739,14 +758,21 @@ void wu_npz_stream_close(wu_npz_stream **stream)
     *stream = NULL;
 }
 
-tc_status wu_npz_load_array_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer,
-                                 const void **data, tc_err *err)
+tc_status wu_npz_load_array_into(wu_npz_reader *r, size_t index, const wu_array_info *want,
+                                 wu_npz_buffer *buffer, const void **data, tc_err *err)
 {
     assert(index < wu_npz_array_count(r));
     const npz_array *const array = &r->arrays[index];
+    npy_head head;
+    *data = NULL;
+    return_if_error(make_head(r->archive->path, want, &head, err));
     /* The header is read, too. It is read to an offset of `begin` bytes, which aligns the data. */
-    const size_t begin = (NPY_ALIGN - array->header % NPY_ALIGN) % NPY_ALIGN;
-    const size_t bytes = array->header + (size_t)array->bytes, need = begin + bytes;
+    const size_t header = array->header > 0 ? array->header : head.n,
+                 begin = (NPY_ALIGN - header % NPY_ALIGN) % NPY_ALIGN,
+                 bytes = header + (size_t)head.data_bytes, need = begin + bytes;
+    if (strcmp(array->info.name, want->name) != 0 ||
+        r->archive->members[array->member].size != bytes || head.data_bytes > r->limits.array_bytes)
+        return TC_OK;
     wu_unzip *zip = NULL;
     if (buffer->room < need) {
         wu_npz_buffer_free(buffer);
@@ -761,7 +787,9 @@ tc_status wu_npz_load_array_into(wu_npz_reader *r, size_t index, wu_npz_buffer *
     if (status == TC_OK)
         status = wu_unzip_drain(zip, err);
     return_zip(r, zip);
-    *data = buffer->bytes + begin + array->header;
+    if (status == TC_OK &&
+        (array->header > 0 || memcmp(buffer->bytes + begin, head.bytes, head.n) == 0))
+        *data = buffer->bytes + begin + header;
     return status;
 }
 

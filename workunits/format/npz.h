@@ -87,6 +87,8 @@ typedef struct wu_npz_limits {
     uint64_t json_bytes;  /* the most bytes of result.json */
     bool canonical;       /* the file must have the form that texcell writes: result.json is
                            * first, and wu_archive_form_fault finds nothing */
+    bool headers_later;   /* the header of an array is not read before wu_npz_read_header or
+                           * wu_npz_load_array_into; until then only its name is known */
 } wu_npz_limits;
 
 /* Opens the file and checks the names of members, the headers and sizes of all arrays, and
@@ -96,6 +98,8 @@ tc_status wu_npz_open(const char *path, const wu_npz_limits *limits, wu_npz_read
 void wu_npz_reader_close(wu_npz_reader **r);
 /* The number of arrays. */
 size_t wu_npz_array_count(const wu_npz_reader *r);
+/* Reads and checks the header of array `index`, unless that has been done. */
+tc_status wu_npz_read_header(wu_npz_reader *r, size_t index, tc_err *err);
 const wu_array_info *wu_npz_array_info(const wu_npz_reader *r, size_t index);
 /* The CRC-32 of an array with its .npy header, from the archive's list. */
 uint32_t wu_npz_array_crc(const wu_npz_reader *r, size_t index);
@@ -112,9 +116,11 @@ typedef struct wu_npz_buffer {
     size_t room;
 } wu_npz_buffer;
 /* Like wu_npz_load_array, but reads into the buffer, which grows if necessary. *data is in the
- * buffer. */
-tc_status wu_npz_load_array_into(wu_npz_reader *r, size_t index, wu_npz_buffer *buffer,
-                                 const void **data, tc_err *err);
+ * buffer. want: the name, type and shape that the array must have. If its header has not been read
+ * before and is not the one that texcell writes for `want`, sets *data to NULL; if then
+ * wu_npz_read_header finds the array to be as wanted, it can be loaded. */
+tc_status wu_npz_load_array_into(wu_npz_reader *r, size_t index, const wu_array_info *want,
+                                 wu_npz_buffer *buffer, const void **data, tc_err *err);
 void wu_npz_buffer_free(wu_npz_buffer *buffer);
 
 /* Reads an array piece by piece. Several streams of a reader may be open. A stream must be closed
