@@ -27,11 +27,11 @@ tc_status an_check_item(const an_analysis *analysis, const void *params, const w
 static tc_status check_items(const an_unit *u, tc_err *err)
 {
     const wu_job *const job = u->job;
+    char where[TC_ERR_MAX];
+    const size_t n = (size_t)snprintf(where, sizeof where, "%.600s: item ", job->path);
 
     for (size_t i = 0; i < job->n_items; i++) {
-        char where[TC_ERR_MAX];
-
-        snprintf(where, sizeof where, "%.600s: item \"%s\"", job->path, job->items[i].name);
+        snprintf(where + n, sizeof where - n, "\"%s\"", job->items[i].name);
         return_if_error(an_check_item(u->analysis, u->params, &job->items[i], where, err));
         if (u->analysis->forbids_mixed_kinds && job->items[i].is_stack != job->items[0].is_stack)
             return tc_fail(err, TC_BAD_INPUT,

@@ -364,14 +364,14 @@ static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, s
 {
     const json_t *labels = json_object_get(json, "labels"),
                  *objects = json_object_get(json, "objects");
+    if (labels == NULL && objects == NULL)
+        return TC_OK;
     const job_place place = item_place(index, "objects");
     const json_int_t n = json_integer_value(objects);
     if ((labels == NULL) != (objects == NULL))
         return job_fail(r, place.text,
                         labels == NULL ? "must not be given without \"labels\""
                                        : "missing: the number of different labels besides 0");
-    if (labels == NULL)
-        return TC_OK;
     if (!json_is_integer(objects) || n < 0 || n > (json_int_t)WU_MAX_LABEL)
         return job_fail(r, place.text, "must be an integer from 0 to %u", WU_MAX_LABEL);
     item->n_objects = (uint32_t)n;
@@ -381,12 +381,12 @@ static tc_status read_labels(job_reader *r, wu_item *item, const json_t *json, s
 /* Reads the item's size of a voxel or pixel. list: the value of "spacing", or NULL. */
 static tc_status read_spacing(const job_reader *r, wu_item *item, const json_t *list, size_t index)
 {
-    const job_place place = item_place(index, "spacing");
     double *const to = item->is_stack ? item->spacing : item->pixel; /* [n] */
     const size_t n = item->is_stack ? 3 : 2;
     item->spacing[0] = item->spacing[1] = item->spacing[2] = 1;
     if (list == NULL)
         return TC_OK;
+    const job_place place = item_place(index, "spacing");
     bool good = json_is_array(list) && json_array_size(list) == n;
     for (size_t i = 0; good && i < n; i++) {
         const json_t *number = json_array_get(list, i);
