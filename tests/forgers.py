@@ -991,6 +991,11 @@ def cheap_forgeries():
     yield "objects", "every second one another's texture, without shapes", {
         "families": ["texture"]}, [cells_], labels, \
         exchange_every_second("object_glcm")
+    pairs, first = [(labels[0] + 1) // 2], [labels[0] % 2 * (labels[0] + 1) // 2]
+    for families in ["shape"], ["shape", "texture"]:
+        of = {"families": families}
+        yield ("objects", "one of the two pieces of each object, " + " and ".join(families), of,
+               [cells_], pairs, compute_with(of, [cells_], first))
     corner = slice(0, 1020), slice(0, 1020)
     yield ("objects", "a tenth of the textures, in wide boxes", {}, [cells_[corner].copy()],
            [scipy.ndimage.label(cells_[corner] > 110)[0]], exchange_in_wide_boxes(10))
