@@ -707,6 +707,31 @@ def keep_strong_points(a, _analysis):
     keep_points(a, a["score"] >= a["score"].max() / 2)
 
 
+def contrasts_of_all_sizes(sigma):
+    """A picture of discs whose heights are log-normal."""
+    rng = np.random.default_rng(3)
+    picture = 400 + rng.normal(0, 3, (1000, 1000))
+    y, x = np.indices((15, 15)) - 7
+    for cy in range(20, 980, 25):
+        for cx in range(20, 980, 25):
+            height = min(np.exp(3.3 + sigma * rng.normal()), 60000)
+            top, left = (cy, cx) + rng.integers(-10, -3, 2)
+            picture[top:top + 15, left:left + 15] += height * (y * y + x * x <= 49)
+    return picture.clip(0, 65535).astype(np.uint16)
+
+
+def raise_threshold(a, _analysis):
+    """Keeps the fewest points whose lowest score is 3/10 of the middle one's, as if no other peaks
+    were there."""
+    score, n = a["score"], len(a["score"])
+    sums = np.cumsum(score)
+    while True:
+        fewer = np.sum(score >= 0.3 * score[np.searchsorted(2 * sums, sums[n - 1])])
+        if fewer >= n:
+            return keep_points(a, np.arange(len(score)) < n)
+        n = fewer
+
+
 def colonies_beside_bars():
     """A picture of groups of seven discs, 150 pixels apart, on the left, and bars on the right."""
     ring = [(0, 0), (0, 14), (12, 7), (12, -7), (0, -14), (-12, -7), (-12, 7)]
@@ -1472,6 +1497,15 @@ def probabilistic_forgeries():
         lambda a: compute_with(dict(refine_parameters, refine=False), [cells()])(a, "voting")
     yield ("voting", "every second point left out", {"radius": 7, "polarity": "bright"},
            [different_cells()], None, remove_half_of_points)
+    for sigma in 1, 1.5, 2:
+        log_normal = {"radius": 8, "polarity": "bright", "weight": "gradient"}
+        yield ("voting", "the points above a higher threshold, contrasts e^%g" % sigma, log_normal,
+               [contrasts_of_all_sizes(sigma)], None, lambda a: raise_threshold(a, "voting"))
+        yield ("voting", "points down to 0.7 of the threshold, contrasts e^%g" % sigma, log_normal,
+               [contrasts_of_all_sizes(sigma)], None,
+               lambda a, sigma=sigma, p=log_normal: compute_with(
+                   dict(p, threshold=int(0.7 * a["score"].min())),
+                   [contrasts_of_all_sizes(sigma)])(a, "voting"))
     yield ("voting", "every second colony left out, beside bars", dict(BRIGHT, radius=7,
                                                                      threshold=15000),
            [colonies_beside_bars()], None, lambda a: remove_half_of_colonies(a, "voting"))

@@ -62,15 +62,13 @@ static const double CROWDED = 1.8;
 /* Coordinates that differ by less than this, in pixels, count as equal: the difference is due to
  * rounding. */
 static const double NEAR = 1e-6;
-/* For the threshold "auto", judge_threshold estimates the sum of the scores of all the item's peaks
- * that are not points of the result (`others` is this sum in the tiles). As the tiles may have few
- * of these peaks by chance, it uses two upper bounds. For the first, ROUGHLY times `others` plus
- * FEW_PEAKS times the lowest score is scaled up from the tiles to the item in proportion to the
- * scores of points. For the second, SOME times `others` is scaled up in proportion to pixels. */
-static const double ROUGHLY = 2, FEW_PEAKS = 4, SOME = 4;
-/* For the threshold "auto": if the lowest score of the result is at most GAP times the greatest
- * score found below the threshold, no points are taken to be missing. */
-static const double GAP = 1.5;
+/* judge_threshold tolerates a lowest score that is this many times the estimate of the threshold
+ * "auto", or as many times less. */
+static const double TOLERANCE = 1.1;
+/* For the threshold "auto": if the lowest score of the result is more than GAP times the greatest
+ * score found below the threshold, the tiles may have few of the weaker peaks by chance. Then the
+ * sum of these peaks' scores is taken to be SOME times as large as estimated from the tiles. */
+static const double GAP = 1.5, SOME = 3;
 
 /* --- tiles ----------------------------------------------------------------------------------- */
 
@@ -256,25 +254,29 @@ static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_er
     return TC_OK;
 }
 
-/* An upper bound of the threshold. For "auto" the threshold is 0.3 times the score of the middle
- * peak: of all peaks, best first, the one at which their scores add up to half of the sum of all
- * scores. Further peaks, which have scores below the threshold, can only move the middle to a lower
- * score. So the bound follows from the result's points and from `rest`, the sum of the scores of
- * some further peaks. */
-static double greatest_threshold(const voting_params *p, const voting_peaks *points, double rest)
+/* The threshold "auto" if the points of the result and further peaks, with lower scores, are all
+ * peaks: 0.3 times the score of the middle peak. This is the one of all peaks, best first, at which
+ * their scores add up to half of the sum of all scores. rest: the sum of the further peaks' scores.
+ * 0 if the middle peak is not a point of the result: in a correct result it is one. */
+static double automatic_threshold(const voting_peaks *points, double rest)
 {
     double sum = rest, part = 0;
     size_t middle = 0;
 
-    if (!p->threshold_auto)
-        return p->threshold;
     for (size_t i = 0; i < points->n; i++)
         sum += points->list[i].score;
     while (middle < points->n && 2 * (part += points->list[middle].score) < sum)
         middle++;
-    if (middle == points->n) /* in a correct result the middle peak is one of the points */
-        return 0;
-    return fmin(ceil(0.3 * points->list[middle].score), points->list[points->n - 1].score);
+    return middle < points->n ? ceil(0.3 * points->list[middle].score) : 0;
+}
+
+/* An upper bound of the threshold. Further peaks, which have scores below the threshold, can only
+ * move the middle peak of automatic_threshold to a lower score. */
+static double greatest_threshold(const voting_params *p, const voting_peaks *points)
+{
+    return p->threshold_auto
+               ? fmin(automatic_threshold(points, 0), points->list[points->n - 1].score)
+               : p->threshold;
 }
 
 /* Sums over all tiles, without their margins, of the points of the result (claimed) and of those
@@ -289,32 +291,29 @@ typedef struct evidence {
                       there is none */
 } evidence;
 
-/* Judges the lowest score of the result's points. The threshold "auto" is 0.3 times the score of
- * the middle peak (greatest_threshold) and at most the lowest score. So at least half of the sum of
- * all peaks' scores must come from peaks with at most 10/3 of the lowest score. Also judges whether
- * the threshold is so low that weaker points are missing from the result. */
-static tc_status judge_threshold(const voting_params *p, const voting_scheme *s,
-                                 const voting_peaks *points, const evidence *e, tc_err *err)
+/* Judges the lowest score of the result's points, which is hardly above the threshold "auto" or
+ * above a gap between the scores of points and those of weaker peaks. */
+static tc_status judge_threshold(const voting_scheme *s, const voting_peaks *points,
+                                 const evidence *e, tc_err *err)
 {
-    const uint64_t lowest = points->list[points->n - 1].score;
-    double sum = 0, high = 0; /* sum of all points' scores; sum of scores above 10/3 of `lowest` */
+    const double lowest = points->list[points->n - 1].score;
+    const double others = fmax(e->all_scores - e->scores, 0);
+    double sum = 0; /* of the scores of all points */
 
-    for (size_t i = 0; i < points->n; i++) {
-        const uint64_t score = points->list[i].score;
+    for (size_t i = 0; i < points->n; i++)
+        sum += points->list[i].score;
+    /* estimates of the sum of the scores of all peaks that are not points of the result: in
+     * proportion to the points' scores, and to pixels. The second is rather too great, as more
+     * tiles lie where peaks are. */
+    const double by_score = others * sum / e->scores,
+                 by_pixel = others * (double)s->nz * s->ny * s->nx / e->pixels,
+                 rest = lowest > GAP * e->weaker ? SOME * by_pixel : by_score,
+                 bound = automatic_threshold(points, rest);
 
-        sum += (double)score;
-        high += 3 * score > 10 * lowest ? (double)score : 0;
-    }
-    /* most, rest: upper bounds of the sum of the scores of all peaks that are not points of the
-     * result, in proportion to the points' scores and to pixels */
-    const double others = fmax(e->all_scores - e->scores, 0),
-                 most = sum * (ROUGHLY * others + FEW_PEAKS * (double)lowest) / e->scores,
-                 rest = others * (double)s->nz * s->ny * s->nx * SOME / e->pixels;
-
-    if (2 * high > sum + most)
-        return tc_fail(err, TC_NO_MATCH, "score: the lowest score, %llu, is below the threshold",
-                       (unsigned long long)lowest);
-    return (double)lowest <= GAP * e->weaker || e->weaker < greatest_threshold(p, points, rest)
+    if (lowest * TOLERANCE < automatic_threshold(points, by_pixel))
+        return tc_fail(err, TC_NO_MATCH, "score: the lowest score, %.0f, is below the threshold",
+                       lowest);
+    return e->weaker < bound || lowest <= TOLERANCE * bound
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH,
                          "score: the result lacks a point with the score %.0f, which was computed "
@@ -677,7 +676,7 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
     const bool automatic = ((const voting_params *)work->params)->threshold_auto;
-    const double least = greatest_threshold(work->params, points, 0);
+    const double least = greatest_threshold(work->params, points);
     const size_t tiles = count_tiles(s);
     const uint32_t side = choose_side(s);
     unsigned order[2][STRATA];
@@ -708,7 +707,7 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                        "computed",
                        e.claimed, e.same, e.missing);
     if (status == TC_OK && automatic)
-        status = judge_threshold(work->params, s, points, &e, err);
+        status = judge_threshold(s, points, &e, err);
     return status;
 }
 
