@@ -299,6 +299,31 @@ def test_pixels():
     check_pack("colours", "glcm", GLCM,
                np.dstack([SLIVER % 9 + 50, SLIVER % 9 + 90, SLIVER % 9 + 40]).astype(np.uint8),
                ["60 to 68 of 8 bits", "range"])
+    for top in (1, 255, 65535):
+        inside = (SPOTS == 40) * np.uint16(top)
+        inside = inside.astype(np.uint8) if top < 256 else inside
+        check_pack("textures of a mask of 0 and %d" % top, "glcm", dict(GLCM, range="image"),
+                   inside,
+                   ["its greys are 0 and %d only, as in a mask" % top, "give this one by --mask"])
+        check_pack("cells in a mask of 0 and %d" % top, "cellcount", {}, inside,
+                   ["0 to 1 only, as in a mask", "give this one by --mask"] if top == 1 else [])
+    inside //= 2
+    inside[0, 0] = 7
+    check_pack("textures of a picture of three values", "glcm", dict(GLCM, range="image"), inside,
+               [])
+    for top in (255, 65535):
+        for n, has_note in ((60, False), (61, True)):           # of 1200 pixels
+            clipped = SLIVER % 200 + (0 if top == 255 else 20000)
+            clipped[:n // 40] = clipped[n // 40, :n % 40] = top
+            clipped = clipped.astype(np.uint8) if top == 255 else clipped
+            check_pack("%d pixels of %d" % (n, top), "cellcount", {}, clipped,
+                       ["5% of its pixels have the greatest value of", "bits, %d: " % top,
+                        "overexposed"] if has_note else [])
+    check_pack("white in colours", "cellcount", {},
+               np.dstack([clipped // 257] * 3).astype(np.uint8), [])
+    check_pack("white by --scale", "cellcount", {}, SLIVER.astype(np.uint8),
+               ["of its samples lie beyond --scale"], None, False,
+               "--scale", "0,220")
     start = dict(target=180, epsilon=50, iterations=1, init={"type": "mask"})
     mask = np.full((30, 40), 255, np.uint8)
     for text, options in (("", []), (", left out", ["--skip-bad"])):

@@ -169,7 +169,8 @@ def test_png():
         for interlaced in (False, True):
             f = write_png("g%d.png" % depth, low, depth, 0, interlaced=interlaced)
             check_packed("PNG grey %d bits%s" % (depth, " interlaced" if interlaced else ""), f,
-                         np.asarray(Image.open(f).convert("L")))
+                         np.asarray(Image.open(f).convert("L")),
+                         "they are overexposed" if depth > 1 else None)
     f = path("g8.png")
     Image.fromarray(GREY).save(f)
     check_packed("PNG grey 8", f, GREY)

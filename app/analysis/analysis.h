@@ -122,9 +122,13 @@ typedef struct an_backend {
 
 /* Facts about an item's pixels, which texcell-wu pack computes. */
 typedef struct an_survey {
-    uint32_t lo, hi; /* smallest and largest grey value */
-    uint64_t inside; /* number of pixels in the mask, if there is one */
-    uint64_t rgb[3]; /* sums of red, green and blue over all pixels, before conversion to grey */
+    uint32_t lo, hi;    /* smallest and largest grey value */
+    uint64_t inside;    /* number of pixels in the mask, if there is one */
+    uint64_t rgb[3];    /* sums of red, green and blue over all pixels, before conversion to grey */
+    unsigned n_values;  /* number of different grey values, counted up to 3; 0 if it is not known */
+    uint32_t values[2]; /* the first two of them */
+    uint64_t saturated; /* number of pixels of the greatest value of their 8 or 16 bits; 0 for
+                           colours */
 } an_survey;
 
 /* The note about an item whose pixels all have one grey value. It replaces the note of note_result,

@@ -56,6 +56,30 @@ static inline void wu_make_grey(const uint8_t *rgb, size_t n, uint8_t *grey)
         grey[i] = (uint8_t)((rgb[3 * i] + rgb[3 * i + 1] + rgb[3 * i + 2]) / 3);
 }
 
+/* Returns how many of the n grey values are 255. */
+static inline size_t wu_count_white(const uint8_t *grey, size_t n)
+{
+    size_t i = 0, found = 0;
+
+#ifdef __SSE2__
+    const __m128i zero = _mm_setzero_si128(), white = _mm_set1_epi8(-1);
+    __m128i sums = zero;
+    uint64_t halves[2];
+
+    for (; n - i >= 16; i += 16) {
+        const __m128i v = _mm_loadu_si128((const __m128i *)(const void *)(grey + i)),
+                      ones = _mm_sub_epi8(zero, _mm_cmpeq_epi8(v, white));
+
+        sums = _mm_add_epi64(sums, _mm_sad_epu8(ones, zero));
+    }
+    _mm_storeu_si128((__m128i *)(void *)halves, sums);
+    found = (size_t)(halves[0] + halves[1]);
+#endif
+    for (; i < n; i++)
+        found += grey[i] == UINT8_MAX;
+    return found;
+}
+
 /* Extends the range from *lo to *hi so that it contains the n grey values. */
 static inline void wu_widen_range(const uint8_t *grey, size_t n, uint8_t *lo, uint8_t *hi)
 {

@@ -513,6 +513,23 @@ typedef struct pixel_check {
     char last[TC_ERR_MAX]; /* the last note printed */
 } pixel_check;
 
+/* Prints a note if many of the pixels are overexposed. Colours, of which white is often the
+ * background, and a picture of two values, such as a mask, have none. */
+static void note_overexposed(const wu_source *source, const wu_item *item)
+{
+    enum { LEAST_PERCENT = 5 };
+    const uint64_t n = (uint64_t)item->nx * item->ny * item->nz;
+    const bool as_recorded =
+        source->pages.info.channels == 1 && source->colour == NULL && !source->pages.want.scaled;
+    if (as_recorded && source->survey.n_values > 2 &&
+        source->survey.saturated * 100 > LEAST_PERCENT * n)
+        wu_print_note_of_file(source->pages.files[0],
+                              "%u%% of its pixels have the greatest value of %u bits, %u: where "
+                              "they are overexposed, their true greys are lost",
+                              (unsigned)(source->survey.saturated * 100 / n), item->bits,
+                              source->survey.hi);
+}
+
 /* Checks an item's pixels by their survey, and prints notes about them. A wu_item_check function;
  * user: a pixel_check. */
 static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
@@ -539,6 +556,7 @@ static tc_status check_pixels(void *user, wu_source *source, tc_err *err)
         wu_print_note_of_file(path, "%s", text);
         memcpy(c->last, text, sizeof text);
     }
+    note_overexposed(source, &item);
     return TC_OK;
 }
 

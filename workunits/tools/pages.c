@@ -44,6 +44,21 @@ static void survey_mask(const uint8_t *data, const wu_picture_info *info, an_sur
         out->inside += data[i] != 0;
 }
 
+/* Counts the different grey values up to the third one. In most pictures this is among the first
+ * few pixels. */
+static void survey_values(const uint8_t *bytes, const uint16_t *words, size_t n, an_survey *out)
+{
+    for (size_t i = 0; i < n && out->n_values < 3; i++) {
+        const uint32_t grey = bytes != NULL ? bytes[i] : words[i];
+        if ((out->n_values > 0 && grey == out->values[0]) ||
+            (out->n_values > 1 && grey == out->values[1]))
+            continue;
+        if (out->n_values < 2)
+            out->values[out->n_values] = grey;
+        out->n_values++;
+    }
+}
+
 void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *out)
 {
     assert(info->bits == 8 || info->bits == 16);
@@ -51,11 +66,15 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
     const uint8_t *const bytes = data;
     const uint16_t *const words = data;
     unsigned lo = UINT_MAX, hi = 0;
+    uint64_t saturated = 0;
     if (info->bits == 16) {
         for (size_t i = 0; i < n; i++) {
             lo = words[i] < lo ? words[i] : lo;
             hi = words[i] > hi ? words[i] : hi;
         }
+        for (size_t i = 0; hi == UINT16_MAX && i < n; i++)
+            saturated += words[i] == UINT16_MAX;
+        survey_values(NULL, words, n, out);
     } else {
         enum { BLOCK = 512 }; /* pixels that are converted to grey at a time */
         /* least, most: the range of the grey values so far. */
@@ -69,6 +88,7 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
             if (info->channels == 1) {
                 least = with_lo;
                 most = with_hi;
+                saturated += most == UINT8_MAX ? wu_count_white(block, n_block) : 0;
             } else if (with_lo < least || with_hi > most) {
                 /* Some byte is outside the range, so the grey values must be computed. A grey
                  * value is the mean of three bytes: if all bytes were in the range, so would all
@@ -79,7 +99,10 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
         }
         lo = least;
         hi = most;
+        if (info->channels == 1)
+            survey_values(bytes, NULL, n, out);
     }
+    out->saturated += saturated;
     out->lo = lo < out->lo ? lo : out->lo;
     out->hi = hi > out->hi ? hi : out->hi;
 }
@@ -128,8 +151,13 @@ bool wu_has_few_greys(const an_survey *survey, char *text, size_t size)
     enum { FEW = 16 }; /* there is a note if the grey values span less than this */
     if (survey->lo >= survey->hi || survey->hi - survey->lo >= FEW)
         return false;
-    snprintf(text, size, "its greys are %u to %u only: --scale %u,%u maps them from black to white",
-             survey->lo, survey->hi, survey->lo, survey->hi);
+    const bool as_mask = survey->lo == 0 && survey->hi == 1;
+    snprintf(
+        text, size, "its greys are %u to %u only%s: --scale %u,%u maps them from black to white",
+        survey->lo, survey->hi,
+        as_mask ? ", as in a mask (then analyse the picture itself, and give this one by --mask)"
+                : "",
+        survey->lo, survey->hi);
     return true;
 }
 

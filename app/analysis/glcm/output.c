@@ -313,8 +313,8 @@ static uint32_t level_of(uint32_t grey, uint32_t lo, uint32_t hi, uint32_t level
     return (uint32_t)((uint64_t)(clamped - lo) * levels / ((uint64_t)hi - lo + 1));
 }
 
-/* Writes a note if the item's grey values use a quarter of the levels or fewer, which leaves little
- * texture. */
+/* Writes a note if the item's grey values are those of a mask, or use a quarter of the levels or
+ * fewer: both leave little texture. */
 bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *survey, char *text,
                       size_t size)
 {
@@ -324,6 +324,14 @@ bool glcm_note_survey(const void *params, const wu_item *item, const an_survey *
                    hi = fixed ? p->range_ends[1] : ((uint32_t)1 << item->bits) - 1;
     uint32_t most = 0;
 
+    if (survey->n_values == 2 && survey->lo == 0 &&
+        (survey->hi == 1 || survey->hi == UINT8_MAX || survey->hi == UINT16_MAX)) {
+        snprintf(text, size,
+                 "its greys are 0 and %u only, as in a mask, which has no texture: analyse the "
+                 "picture itself, and give this one by --mask",
+                 survey->hi);
+        return true;
+    }
     for (size_t i = 0; i < p->n_levels; i++)
         most = p->levels[i] > most ? p->levels[i] : most;
     if (p->range == GLCM_RANGE_IMAGE || survey->lo >= survey->hi)
