@@ -517,6 +517,12 @@ def test_refusals(result):
         r = tap.run([tap.TEXCELL_WU, "report"] + words)
         tap.ok(r.returncode in (1, 2, 3) and message in r.stderr and not os.path.exists(page),
                "refused: %s" % message, (r.returncode, r.stderr))
+    with open(page + ".tmp", "wb") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        r = tap.run([tap.TEXCELL_WU, "report", result, "-o", page])
+        tap.ok(r.returncode == 3 and
+               r.stderr == "texcell-wu: error: %s: another texcell is at work on it\n" % page,
+               "refused: a page that another process is writing", r.stderr)
 
 
 # --- in a browser ------------------------------------------------------------------------------
@@ -835,7 +841,7 @@ def test_used_folder():
         fcntl.flock(f, fcntl.LOCK_EX)
         r = count(first, "--param", "min_area=4")
         unit.seek(0)
-        tap.ok(r.returncode == 3 and "another texcell is at work" in r.stderr and
+        tap.ok(r.returncode == 3 and first + ": another texcell is at work on it\n" in r.stderr and
                unit.read() == whole, "the work unit of a run in progress is not replaced", r.stderr)
     os.mkdir(path("page"))
     with open(path("page", "report.html"), "w", encoding="utf-8") as f:

@@ -260,7 +260,7 @@ def test_two_runs(place):
     tap.ok(live.process.poll() is None,
            "the first of two runs still works when the second one has ended", live.text())
     check_error("the second of two runs is an error", p, LATER,
-                "out.npz.spool: another texcell is at work on this result")
+                "out.npz.spool: another texcell is at work on it")
     place.check_result("the first of two runs is not disturbed", live.wait())
     # With --checkpoint-dir the checkpoints of two runs have different locks: the second run fails
     # when it writes the result.
@@ -270,7 +270,7 @@ def test_two_runs(place):
         fcntl.flock(locked_file, fcntl.LOCK_EX)
         p = place.run("--checkpoint-dir", state)
         check_error("a result that another run writes", p, LATER,
-                    "another texcell is at work on this result")
+                    "another texcell is at work on it")
     tap.ok(sorted(os.listdir(state)) == ["out.npz.checkpoint", "out.npz.spool"],
            "if another run writes the result first, the work done is kept",
            os.listdir(state))

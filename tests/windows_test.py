@@ -200,7 +200,7 @@ def test_locks(p):
     process = start_run(p, "long.zip", "locked.npz")
     r = p.run("texcell", "run", "long.zip", "-o", "locked.npz", "--device", "cpu")
     tap.ok(process.poll() is None and r.returncode == 3 and
-           "another texcell is at work on this result" in r.stderr,
+           "another texcell is at work on it" in r.stderr,
            "a second run of the same result is refused while the first works",
            "exit %s\n%s" % (r.returncode, r.stderr))
     r = p.run("texcell", "run", "long.zip", "-o", ".\\long.zip", "--device", "cpu")

@@ -644,7 +644,7 @@ static void locks_files(void **state)
 
     assert_int_equal(spool_open(f->spool, NULL, &other, &err), TC_TRY_LATER);
     assert_null(other);
-    assert_non_null(strstr(err.message, "s: another texcell is at work on this result"));
+    assert_non_null(strstr(err.message, "s: another texcell is at work on it"));
     child = fork();
     MUST(child >= 0);
     if (child == 0)
