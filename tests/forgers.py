@@ -181,6 +181,10 @@ def close_discs():
                       3)
 
 
+def many_discs():
+    return draw_discs([(y, x, 6, 90) for y in range(20, 1580, 26) for x in range(20, 1580, 26)], 3)
+
+
 def strip_of_discs():
     """A strip of 40 x 40,000 pixels of discs, three quarters of them at its border."""
     strip = 60 + np.random.default_rng(1).normal(0, 2, (40, 40000))
@@ -189,6 +193,27 @@ def strip_of_discs():
         y = (8, 8, 32, 20)[i % 4]
         strip[:, x - 9:x + 10] += 90 * ((ys - y) ** 2 + (xs - 9) ** 2 <= 81)
     return strip.clip(0, 255).astype(np.uint8)
+
+
+def add_large_regions(n, side, area):
+    """A forgery: n regions of this area, in square boxes, are added."""
+    def change(a, _analysis):
+        at = np.random.default_rng(5).integers(1, 1599 - side, (n, 2))
+        new = {"area": area, "bbox": np.concatenate([at, at + side], 1), "mean": 150,
+               "centroid": at + side // 2}
+        order = np.argsort(np.concatenate([a["region_bbox"][:, 0], at[:, 0]]), kind="stable")
+        for name in [m for m in a if m.startswith("region_")]:
+            rows = np.zeros((n, *a[name].shape[1:]), a[name].dtype)
+            rows[:] = new.get(name[7:], 0)
+            a[name] = np.concatenate([a[name], rows])[order]
+        relabel(a, np.ones(len(order), bool))
+    return change
+
+
+def repeat_rows(a, _analysis):
+    for name in [m for m in a if m.startswith("region_")]:
+        a[name] = np.repeat(a[name], 2, 0)
+    relabel(a, np.ones(len(a["region_item"]), bool))
 
 
 def few_large_many_small(large, small, each):
@@ -944,6 +969,11 @@ def cheap_forgeries():
         suffix = ", ".join(more)
         yield ("cellcount", "all discs close to another, " + suffix, dict(step, **more),
                [close_discs()], None, leave_out(lambda a: a["region_bbox"][:, 0] < 1320))
+        yield ("cellcount", "60 large regions invented beside 3600, " + suffix, dict(step, **more),
+               [many_discs()], None, add_large_regions(60, 150, 20000))
+    for more in filled, usual:
+        yield ("cellcount", "all rows twice, " + ", ".join(more), dict(step, **more), [cells_],
+               None, repeat_rows)
     for more in filled, {"split": "distance"}:
         yield ("cellcount", "all cells at the border of a strip, " + ", ".join(more),
                dict(step, **more), [strip_of_discs()], None,
@@ -1449,6 +1479,11 @@ def probabilistic_forgeries():
     yield ("cellcount", "areas and means of cells nearly as wide as a tile",
            dict(BRIGHT, threshold="local", window=151, offset=15, min_area=20), [wide], None,
            lambda a: change_large(a, is_large(a)))
+    local = dict(BRIGHT, threshold="local", window=113, offset=15, min_area=20, smooth=1)
+    for n in 73, 189:
+        yield ("cellcount", "%d regions as wide as a tile invented beside 3600" % n, local,
+               [many_discs()], None,
+               lambda a, n=n: add_large_regions(n, 61, 61 * 61 - 5)(a, "cellcount"))
     crowds = np.random.default_rng(6).normal(60, 4, (1600, 1600)).clip(0, 255).astype(np.uint8)
     crowds[1000:1400, 600:1000], crowds[100:500, 200:600] = cells(), cells(seed=9)
     for classes in 3, 4:

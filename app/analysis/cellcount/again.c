@@ -45,7 +45,7 @@ typedef struct tile {
 typedef struct region_counts {
     size_t claimed;   /* regions of the result within the core */
     size_t computed;  /* recomputed regions within the core */
-    size_t same;      /* regions that are the same in both */
+    size_t same;      /* regions of the result that were computed again */
     int64_t pixels;   /* pixels of all regions that were computed again, margin included */
     int64_t cut;      /* pixels of recomputed regions that the tile may cut off (is_cut), and which
                          therefore are not compared */
@@ -272,7 +272,7 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
         cut += f.cut;
         inner += f.inner;
         compared += f.compared;
-        if (status == TC_OK && (f.same < f.claimed || f.same < f.computed))
+        if (status == TC_OK && (f.same < f.claimed || f.claimed != f.computed))
             status = TC_NO_MATCH;
     }
     return status == TC_OK && (confirmed < LEAST_CONFIRMED || CUT_DIVISOR * cut > pixels ||

@@ -22,6 +22,8 @@
 /* In each tile, or in the whole picture if there are no tiles: the number of boxes of random
  * regions that are checked, and of components of random pixels or regions that are followed. */
 enum { LOOKS = 160 };
+/* How many of the LOOKS components are those of rows chosen in proportion to their areas. */
+enum { BY_AREA = LOOKS / 4 };
 /* The number of random pixels at which labels, or boxes of regions, are compared with the picture.
  */
 enum { LABELS = 256 };
@@ -53,9 +55,6 @@ enum { LEAST_TILE = 48, MOST_TILE = 128, MANY_TILES = 8 };
 static const double TILED = 0.15;
 /* The bounds of the number of tiles. */
 enum { LEAST_TILES = 6, MOST_TILES = 24 };
-/* Some tiles are placed around a region whose box has sides of at most MOST_BOX pixels; at most
- * TRIES regions are drawn to find one. */
-enum { MOST_BOX = 128, TRIES = 16 };
 /* A threshold that the result found in the histogram of the whole picture may differ from the
  * threshold of the tiles in one of two ways. Either the difference is at most ERRORS standard
  * errors, and these are at most MOST_DEVIATIONS standard deviations of the grey values; or at most
@@ -284,6 +283,27 @@ static region region_of(const part *q, const table *t, size_t index)
                      (uint32_t)b[3] - q->x };
 }
 
+/* Sets rows[k], for k < n, to a random row number as region_of takes it, in proportion to the
+ * areas: all areas together are divided into n equal ranges, and each gets a row. The part has
+ * rows. */
+static void choose_by_area(const part *q, const table *t, uint64_t *random, size_t n, size_t *rows)
+{
+    uint64_t all = 0, sum = 0; /* areas of all rows; of those up to `row` */
+    size_t row = 0;
+
+    for (size_t i = 0; i < q->n_rows; i++)
+        all += (uint64_t)t->area[region_of(q, t, i).row];
+    sum = (uint64_t)t->area[region_of(q, t, 0).row];
+    for (size_t k = 0; k < n; k++) {
+        const uint64_t from = all * k / n, to = all * (k + 1) / n,
+                       wanted = from + tc_random_below(to > from ? to - from : 1, random);
+
+        while (sum <= wanted && row + 1 < q->n_rows)
+            sum += (uint64_t)t->area[region_of(q, t, ++row).row];
+        rows[k] = row;
+    }
+}
+
 /* Whether the outline of a cell touches a side of a box. The side consists of the n pixels from
  * index `at` on, along a row (step 1) or a column (step nx). The outline touches it if one of these
  * pixels is cell and its neighbour outside the box, at index distance `out`, is not. At the
@@ -476,6 +496,21 @@ static bool is_in_hole(part *q, const an_component *c, sought *s)
            !cc_at_border(hole.lo[2], hole.lo[1], hole.hi[2], hole.hi[1], nx, q->f.px->ny);
 }
 
+/* Whether row s->row of the table could be a region of component c, by its box: not if c is another
+ * region or, with a split, if all of c is in the part and does not reach around the row's box. */
+static bool may_have_row(const cc_params *p, const part *q, const table *t, const sought *s,
+                         const an_component *c)
+{
+    const region r = region_of(q, t, s->row);
+    const bool around =
+        c->lo[1] <= r.y0 && c->lo[2] <= r.x0 && c->hi[1] >= r.y1 && c->hi[2] >= r.x1;
+
+    if (p->split)
+        return around ||
+               cc_at_border(c->lo[2], c->lo[1], c->hi[2], c->hi[1], q->f.px->nx, q->f.px->ny);
+    return around && c->lo[1] == r.y0 && c->lo[2] == r.x0 && c->hi[1] == r.y1 && c->hi[2] == r.x1;
+}
+
 /* Follows the component of pixel i. If the component is then known, checks that its regions are in
  * the table. Updates s. */
 static tc_status check_component(const an_work *work, part *q, const table *t, size_t i, sought *s,
@@ -496,6 +531,11 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     s->unknown = s->large || c.pixels > s->left || c.lo[1] < q->y0 || c.lo[2] < q->x0 ||
                  c.hi[1] > q->y1 || c.hi[2] > q->x1;
     s->left -= c.pixels < s->left ? (size_t)c.pixels : s->left;
+    if (s->unknown && !s->large && s->left > 0 && s->row < q->n_rows &&
+        !may_have_row(p, q, t, s, &c)) {
+        s->unknown = false;
+        return TC_OK;
+    }
     if (!s->unknown)
         return_if_error(cc_parts_of(p, &q->f, &c, q->original, work->poll, &parts, &n, err));
     s->unknown = s->unknown || n == 0;
@@ -588,19 +628,23 @@ static bool is_in_box(const part *q, const table *t, size_t i)
     return false;
 }
 
-/* Checks, for random rows of the table and random pixels in turn, that the picture has the row's
- * region and that the table has the regions of the pixel's component. */
+/* Checks, for random rows of the table, half of them BY_AREA, and random pixels in turn, that the
+ * picture has the row's region and that the table has the regions of the pixel's component. */
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
                              tc_err *err)
 {
-    size_t left = ROOMS * q->f.room, i;
+    size_t left = ROOMS * q->f.room, i, by_area[BY_AREA];
     tc_status status = TC_OK;
 
+    if (q->n_rows > 0)
+        choose_by_area(q, t, random, BY_AREA, by_area);
     for (int k = 0; status == TC_OK && left > 0 && k < LOOKS; k++) {
         const bool of_row = k % 2 == 0 && q->n_rows > 0; /* otherwise the check begins at a pixel */
         bool hit = false;
-        sought s = { .row = of_row ? (size_t)tc_random_below(q->n_rows, random) : q->n_rows,
-                     .left = left };
+        const size_t row = !of_row      ? q->n_rows
+                           : k % 4 == 0 ? by_area[k / 4]
+                                        : (size_t)tc_random_below(q->n_rows, random);
+        sought s = { .row = row, .left = left };
 
         if (of_row)
             status = check_row(work, q, t, &s, err);
@@ -1085,11 +1129,10 @@ static extent extent_of(uint32_t length, uint32_t n, uint32_t lo, uint32_t hi, u
                      length - first - core > margin ? first + core + margin : length };
 }
 
-/* Sets place to the box y0, x0, y1, x1 that a tile is placed around. With of_region this is the box
- * of a random region of the table, if TRIES draws find one that is not too large. Otherwise it is a
- * random pixel in band `row` of n bands of rows and in band `column` of n bands of columns. */
-static void choose_place(const wu_pixels *px, const table *t, size_t row, size_t column, size_t n,
-                         bool of_region, uint64_t *random, uint32_t place[4])
+/* Sets place, y0, x0, y1, x1, to a random pixel in band `row` of n bands of rows and in band
+ * `column` of n bands of columns: a tile is placed around it. */
+static void choose_place(const wu_pixels *px, size_t row, size_t column, size_t n, uint64_t *random,
+                         uint32_t place[4])
 {
     const size_t y0 = px->ny * row / n, y1 = px->ny * (row + 1) / n, x0 = px->nx * column / n,
                  x1 = px->nx * (column + 1) / n;
@@ -1098,15 +1141,6 @@ static void choose_place(const wu_pixels *px, const table *t, size_t row, size_t
     place[1] = (uint32_t)(x0 + tc_random_below(x1 > x0 ? x1 - x0 : 1, random));
     place[2] = place[0] + 1;
     place[3] = place[1] + 1;
-    for (int i = 0; of_region && i < TRIES; i++) {
-        const int64_t *const b = t->bbox + 4 * (size_t)tc_random_below(t->n, random);
-
-        if (b[2] - b[0] > MOST_BOX || b[3] - b[1] > MOST_BOX)
-            continue;
-        for (int d = 0; d < 4; d++)
-            place[d] = (uint32_t)b[d];
-        return;
-    }
 }
 
 /* Sets q->rows and q->n_rows: the rows of the table whose boxes lie in the core. */
@@ -1259,15 +1293,16 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
 }
 
 /* Checks tiles, if grey values are prepared. A quarter of the tiles is placed around regions of the
- * table. The others lie in different bands of rows and different bands of columns, one in each, so
- * that no tall or wide structure is missed. */
+ * table, in proportion to their areas. The others lie in different bands of rows and different
+ * bands of columns, one in each, so that no tall or wide structure is missed. */
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, outcome *o, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const size_t n = count_tiles(p, work->item), bands = t->n > 0 ? n - n / 4 : n;
-    size_t column[MOST_TILES];
+    size_t column[MOST_TILES], by_area[MOST_TILES];
+    const part whole = { .n_rows = t->n };
     const uint32_t size = (uint32_t)1 << px->bits;
     const bool finds = cc_finds_threshold(p);
     const size_t groups = bands < GROUPS ? bands : GROUPS;
@@ -1279,6 +1314,8 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         return tc_no_memory(err, "the grey values");
     return_if_error(judge_sizes(t, SIZE_MAX, side_of(p, work->item), err));
     tc_random_order(bands, column, random);
+    if (n > bands)
+        choose_by_area(&whole, t, random, n - bands, by_area);
     for (size_t k = 0; k < n; k++) {
         const bool of_region = k >= bands;
         uint32_t place[4];
@@ -1286,9 +1323,10 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         /* Tiles around regions would bias the threshold, as they have a greater share of cells. */
         all.histogram = finds && !of_region ? histograms + k % groups * size : NULL;
         if (of_region)
-            choose_place(px, t, 0, 0, 1, true, random, place);
+            for (int d = 0; d < 4; d++)
+                place[d] = (uint32_t)t->bbox[4 * by_area[k - bands] + (size_t)d];
         else
-            choose_place(px, t, k, column[k], bands, false, random, place);
+            choose_place(px, k, column[k], bands, random, place);
         const tc_status status =
             check_tile(work, t, threshold, place, of_region, random, &all, o->doubtful, err);
         o->of_regions = !finds && !all.large; /* again.c does not show large regions */
