@@ -99,6 +99,26 @@ def change_large(a, big):
     a["region_mean"][big] = np.round((a["region_mean"][big] + 20) * n) / n
 
 
+def hollow_out_in_labels(a, _analysis):
+    """In the labels, pairs of opposite pixels of the background in a region's box take the place of
+    pairs in its middle. That keeps its area, box and centroid, if it has point symmetry."""
+    for i, (y0, x0, y1, x1) in enumerate(a["region_bbox"]):
+        part = a["labels_one"][y0:y1, x0:x1]
+        own = part == i + 1
+        if (part[~own] != 0).any() or not (own == own[::-1, ::-1]).all():
+            continue
+        half = np.zeros(own.size, bool)
+        half[:own.size // 2] = True             # one pixel of each pair of opposite ones
+        y, x = np.indices(own.shape)
+        far = np.hypot(2 * y + 1 - own.shape[0], 2 * x + 1 - own.shape[1]).ravel()
+        outside, inside = (np.flatnonzero(m & half) for m in (~own.ravel(), own.ravel()))
+        inside = inside[np.argsort(far[inside], kind="stable")]
+        n, flat = min(len(outside), len(inside) // 2), part.copy().ravel()
+        for pixels, value in (outside[:n], i + 1), (inside[:n], 0):
+            flat[pixels] = flat[own.size - 1 - pixels] = value
+        part[:] = flat.reshape(own.shape)
+
+
 def replace_giants_by_one(a, _analysis):
     """One region whose box is the picture, in place of the greatest ones."""
     keep = a["region_area"] <= 20000
@@ -938,6 +958,9 @@ def cheap_forgeries():
                    replace_giants_by_one)
     yield ("cellcount", "giants hollow in the labels", dict(step, labels=True), [giant], None,
            hollow_out_giants)
+    yield ("cellcount", "cells hollow in the labels, filled and split",
+           dict(step, labels=True, fill_holes=True, split="distance"), [many_discs()], None,
+           hollow_out_in_labels)
     split = dict(step, split="distance")
     yield "cellcount", "a small clump made up", split, [small_clump()], None, shrink_clump
     for more in {}, {"split": "distance"}, {"split": "intensity"}:

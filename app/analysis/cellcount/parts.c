@@ -1,5 +1,6 @@
 /* cellcount: computes the regions that a single component is split into, for spot checks. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/analysis/cellcount/core.h"
 
@@ -72,26 +73,25 @@ static void extend_region(cc_region *r, uint16_t y, uint16_t x, uint32_t grey)
     r->area++;
 }
 
-/* Sets *parts to the measurements of the *n parts that the watershed has found, in coordinates of
- * the picture. */
-static tc_status measure_parts(component_box *a, cc_part **parts, size_t *n, tc_err *err)
+/* Sets *parts to the measurements of the parts that the watershed has found, in coordinates of the
+ * picture. */
+static tc_status measure_parts(component_box *a, cc_parts *parts, tc_err *err)
 {
     const size_t nx = a->f->px->nx;
 
-    *n = 0;
     for (size_t k = 0; k < a->c->pixels; k++) {
         const size_t at = box_index(a, k);
         const int32_t maximum = a->up[at];
 
         if (a->first[maximum] == (int32_t)at)
-            a->height[maximum] = (uint32_t)(*n)++;
+            a->height[maximum] = (uint32_t)parts->n++;
     }
-    *parts = calloc(*n, sizeof **parts);
-    if (*parts == NULL)
+    parts->part = calloc(parts->n, sizeof *parts->part);
+    if (parts->part == NULL)
         return tc_no_memory(err, "a region");
     for (size_t k = 0; k < a->c->pixels; k++) {
         const size_t i = a->f->queue[k];
-        cc_part *const part = &(*parts)[a->height[a->up[box_index(a, k)]]];
+        cc_part *const part = &parts->part[a->height[a->up[box_index(a, k)]]];
 
         extend_region(&part->region, (uint16_t)(i / nx), (uint16_t)(i % nx),
                       wu_grey_value(a->original, i));
@@ -101,8 +101,8 @@ static tc_status measure_parts(component_box *a, cc_part **parts, size_t *n, tc_
 }
 
 static tc_status split_by_intensity(const cc_params *p, const an_follow *f, const an_component *c,
-                                    const wu_pixels *original, const tc_poll *poll, cc_part **parts,
-                                    size_t *n, tc_err *err)
+                                    const wu_pixels *original, const tc_poll *poll, cc_parts *parts,
+                                    tc_err *err)
 {
     component_box a = {
         .f = f, .c = c, .original = original, .nx = c->hi[2] - c->lo[2], .ny = c->hi[1] - c->lo[1]
@@ -116,7 +116,7 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
     status = a.height == NULL || a.up == NULL || a.first == NULL ? tc_no_memory(err, "a region")
                                                                  : run_watershed(&a, p, poll, err);
     if (status == TC_OK)
-        status = measure_parts(&a, parts, n, err);
+        status = measure_parts(&a, parts, err);
     ws_list_drop(&a.found);
     free(a.height);
     free(a.up);
@@ -126,23 +126,11 @@ static tc_status split_by_intensity(const cc_params *p, const an_follow *f, cons
 
 /* --- for fill_holes or a split by distance: analyses the component as a picture --------------- */
 
-/* The pixels of the picture from which a component's box is cut out: the box and, at each side that
- * is not the picture's, one more row or column. */
-typedef struct cut {
-    uint32_t y0, x0, y1, x1;
-} cut;
-
-static cut cut_of(const an_component *c, const wu_pixels *px)
-{
-    return (cut){ c->lo[1] - (c->lo[1] > 0), c->lo[2] - (c->lo[2] > 0),
-                  c->hi[1] + (c->hi[1] < px->ny), c->hi[2] + (c->hi[2] < px->nx) };
-}
-
-/* Makes the pixels of px, whose size the caller has set. Only the component's pixels are cells.
+/* Makes the pixels of px, of the size of the box `at`. Only the component's pixels are cells.
  * Other components do not matter: those in its holes are filled with the holes, and those outside
  * are farther than the nearest background. */
-static tc_status cut_out(const an_follow *f, const an_component *c, const cut *at, wu_pixels *px,
-                         tc_err *err)
+static tc_status cut_out(const an_follow *f, const an_component *c, const cc_parts *at,
+                         wu_pixels *px, tc_err *err)
 {
     const size_t nx = f->px->nx, n = (size_t)px->nx * px->ny;
     const uint32_t other = f->threshold - 1; /* the greatest value below the threshold */
@@ -161,36 +149,35 @@ static tc_status cut_out(const an_follow *f, const an_component *c, const cut *a
     return TC_OK;
 }
 
-/* Sets *parts to the *n regions in `state`, the final state of the cut-out (cut_out), in
+/* Sets parts->part to the regions in `state`, the final state of the cut-out (cut_out), in
  * coordinates of the picture. */
 static tc_status copy_regions(const an_work *work, const cc_state *state, const an_follow *f,
-                              const cut *at, const wu_pixels *original, cc_part **parts, size_t *n,
-                              tc_err *err)
+                              const wu_pixels *original, cc_parts *parts, tc_err *err)
 {
     const cc_region *found = NULL;
     cc_region *owned = NULL;
     tc_status status = cc_regions(work, state, &found, &owned, err);
 
-    *n = state->regions;
-    *parts = status == TC_OK ? calloc(*n + 1, sizeof **parts) : NULL;
-    if (status == TC_OK && *parts == NULL)
+    parts->n = state->regions;
+    parts->part = calloc(parts->n + 1, sizeof *parts->part);
+    if (status == TC_OK && parts->part == NULL)
         status = tc_no_memory(err, "a region");
-    for (size_t k = 0; status == TC_OK && k < *n; k++) {
+    for (size_t k = 0; status == TC_OK && k < parts->n; k++) {
         cc_region r = found[k + 1];
 
-        r.sum_y += (uint64_t)r.area * at->y0;
-        r.sum_x += (uint64_t)r.area * at->x0;
-        r.y0 = (uint16_t)(r.y0 + at->y0);
-        r.y1 = (uint16_t)(r.y1 + at->y0);
-        r.x0 = (uint16_t)(r.x0 + at->x0);
-        r.x1 = (uint16_t)(r.x1 + at->x0);
+        r.sum_y += (uint64_t)r.area * parts->y0;
+        r.sum_x += (uint64_t)r.area * parts->x0;
+        r.y0 = (uint16_t)(r.y0 + parts->y0);
+        r.y1 = (uint16_t)(r.y1 + parts->y0);
+        r.x0 = (uint16_t)(r.x0 + parts->x0);
+        r.x1 = (uint16_t)(r.x1 + parts->x0);
         r.sum_grey = 0;
-        (*parts)[k].region = r;
+        parts->part[k].region = r;
     }
-    for (size_t y = at->y0, k = 0; status == TC_OK && y < at->y1; y++)
-        for (size_t x = at->x0; x < at->x1; x++, k++)
+    for (size_t y = parts->y0, k = 0; status == TC_OK && y < parts->y1; y++)
+        for (size_t x = parts->x0; x < parts->x1; x++, k++)
             if (state->plane[k] > 0) {
-                cc_part *const part = &(*parts)[state->plane[k] - 1];
+                cc_part *const part = &parts->part[state->plane[k] - 1];
 
                 part->region.sum_grey += wu_grey_value(original, y * original->nx + x);
                 part->prepared += wu_grey_value(f->px, y * original->nx + x);
@@ -201,19 +188,24 @@ static tc_status copy_regions(const an_work *work, const cc_state *state, const 
 
 /* Cuts the component out (cut_out) and analyses it as a picture. */
 static tc_status analyse_component(const cc_params *p, const an_follow *f, const an_component *c,
-                                   const wu_pixels *original, const tc_poll *poll, cc_part **parts,
-                                   size_t *n, tc_err *err)
+                                   const wu_pixels *original, const tc_poll *poll, cc_parts *parts,
+                                   tc_err *err)
 {
-    const cut at = cut_of(c, f->px);
+    /* At each side that is not the picture's, one row or column around the component's box. */
+    parts->y0 = c->lo[1] - (c->lo[1] > 0);
+    parts->x0 = c->lo[2] - (c->lo[2] > 0);
+    parts->y1 = c->hi[1] + (c->hi[1] < f->px->ny);
+    parts->x1 = c->hi[2] + (c->hi[2] < f->px->nx);
+    const uint32_t nx = parts->x1 - parts->x0, ny = parts->y1 - parts->y0;
     cc_params params = *p;
     TC_AUTO(wu_pixels_free)
-    wu_pixels px = { .nx = at.x1 - at.x0, .ny = at.y1 - at.y0, .nz = 1, .bits = 16 };
+    wu_pixels px = { .nx = nx, .ny = ny, .nz = 1, .bits = 16 };
     const wu_item item = {
-        .name = (char *)(uintptr_t)"", .nx = px.nx, .ny = px.ny, .nz = 1, .bits = 16, .channels = 1
+        .name = (char *)(uintptr_t)"", .nx = nx, .ny = ny, .nz = 1, .bits = 16, .channels = 1
     };
     an_work work = { .params = &params, .item = &item, .pixels = &px, .threads = 1, .poll = poll };
     TC_AUTOFREE void *state = NULL;
-    return_if_error(cut_out(f, c, &at, &px, err));
+    return_if_error(cut_out(f, c, parts, &px, err));
 
     params.threshold = (int32_t)f->threshold;
     params.threshold_word = 0;
@@ -229,35 +221,46 @@ static tc_status analyse_component(const cc_params *p, const an_follow *f, const
     return_if_error(state == NULL
                         ? tc_no_memory(err, "a region")
                         : an_run_chunks(&an_cellcount, an_cellcount.cpu, &work, state, 0, err));
-    return copy_regions(&work, state, f, &at, original, parts, n, err);
+    return_if_error(copy_regions(&work, state, f, original, parts, err));
+    if (!p->labels)
+        return TC_OK;
+    parts->plane = malloc((size_t)nx * ny * sizeof *parts->plane);
+    if (parts->plane == NULL)
+        return tc_no_memory(err, "the labels of a region");
+    memcpy(parts->plane, ((const cc_state *)state)->plane, (size_t)nx * ny * sizeof *parts->plane);
+    return TC_OK;
 }
 
 tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
-                      const wu_pixels *original, const tc_poll *poll, cc_part **parts, size_t *n,
-                      tc_err *err)
+                      const wu_pixels *original, const tc_poll *poll, cc_parts *parts, tc_err *err)
 {
-    *parts = NULL;
-    *n = 0;
+    *parts = (cc_parts){ .n = 0 };
     if (p->split == CC_INTENSITY && !p->fill_holes)
-        return split_by_intensity(p, f, c, original, poll, parts, n, err);
+        return split_by_intensity(p, f, c, original, poll, parts, err);
     /* Heights of a split by intensity also depend on what lies in the holes. */
     if (p->split == CC_INTENSITY)
         return TC_OK;
     if (p->split || p->fill_holes)
-        return analyse_component(p, f, c, original, poll, parts, n, err);
-    *parts = calloc(1, sizeof **parts);
-    if (*parts == NULL)
+        return analyse_component(p, f, c, original, poll, parts, err);
+    parts->part = calloc(1, sizeof *parts->part);
+    if (parts->part == NULL)
         return tc_no_memory(err, "a region");
-    (*parts)->region = (cc_region){ .sum_y = c->sum[1],
-                                    .sum_x = c->sum[2],
-                                    .area = (uint32_t)c->pixels,
-                                    .y0 = (uint16_t)c->lo[1],
-                                    .x0 = (uint16_t)c->lo[2],
-                                    .y1 = (uint16_t)c->hi[1],
-                                    .x1 = (uint16_t)c->hi[2] };
-    (*parts)->prepared = c->grey;
+    parts->part->region = (cc_region){ .sum_y = c->sum[1],
+                                       .sum_x = c->sum[2],
+                                       .area = (uint32_t)c->pixels,
+                                       .y0 = (uint16_t)c->lo[1],
+                                       .x0 = (uint16_t)c->lo[2],
+                                       .y1 = (uint16_t)c->hi[1],
+                                       .x1 = (uint16_t)c->hi[2] };
+    parts->part->prepared = c->grey;
     for (size_t k = 0; k < c->pixels; k++)
-        (*parts)->region.sum_grey += wu_grey_value(original, f->queue[k]);
-    *n = 1;
+        parts->part->region.sum_grey += wu_grey_value(original, f->queue[k]);
+    parts->n = 1;
     return TC_OK;
+}
+
+void cc_parts_free(cc_parts *parts)
+{
+    free(parts->part);
+    free(parts->plane);
 }

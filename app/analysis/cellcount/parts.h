@@ -13,12 +13,21 @@ typedef struct cc_part {
     uint64_t prepared; /* sum of the prepared grey values */
 } cc_part;
 
+/* The regions that a component is split into, in the coordinates of an_follow.px. */
+typedef struct cc_parts {
+    cc_part *part; /* [n] */
+    size_t n;      /* 0 for a split by intensity with fill_holes */
+    /* With labels, and with fill_holes or a split by distance: [y1 - y0][x1 - x0], the index of
+     * each pixel's region plus 1, or 0; otherwise NULL. */
+    int32_t *plane;
+    uint32_t y0, x0, y1, x1;
+} cc_parts;
+
 /* Computes the regions of component c, which f has just followed; its pixels are the first in
- * f->queue. original: the original grey values, as many as f->px has. Sets *parts, which the caller
- * frees, to the *n regions, in the coordinates of f->px; *n to 0 for
- * a split by intensity with fill_holes. */
+ * f->queue. original: the original grey values, as many as f->px has. Sets *parts, to be freed by
+ * cc_parts_free, also after a failure. */
 tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
-                      const wu_pixels *original, const tc_poll *poll, cc_part **parts, size_t *n,
-                      tc_err *err);
+                      const wu_pixels *original, const tc_poll *poll, cc_parts *parts, tc_err *err);
+void cc_parts_free(cc_parts *parts);
 
 #endif

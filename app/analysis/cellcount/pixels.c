@@ -511,6 +511,30 @@ static bool may_have_row(const cc_params *p, const part *q, const table *t, cons
     return around && c->lo[1] == r.y0 && c->lo[2] == r.x0 && c->hi[1] == r.y1 && c->hi[2] == r.x1;
 }
 
+/* Checks that all pixels of region k of component c, which q->f has just followed, have this label.
+ * For a split by intensity, check_ways does that at random pixels. */
+static tc_status check_label(const cc_params *p, const part *q, const table *t,
+                             const an_component *c, const cc_parts *parts, size_t k, int32_t label,
+                             tc_err *err)
+{
+    const size_t nx = parts->x1 - parts->x0;
+    const size_t n = parts->plane != NULL       ? nx * (parts->y1 - parts->y0)
+                     : p->split == CC_INTENSITY ? 0
+                                                : c->pixels;
+
+    for (size_t i = 0; i < n; i++) {
+        const size_t pixel = parts->plane != NULL
+                                 ? (parts->y0 + i / nx) * q->f.px->nx + parts->x0 + i % nx
+                                 : q->f.queue[i];
+
+        if ((parts->plane == NULL || parts->plane[i] == (int32_t)k + 1) &&
+            t->labels[in_picture(q, pixel)] != label)
+            return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu does not belong to region %ld",
+                           in_picture(q, pixel), (long)t->labels[in_picture(q, pixel)]);
+    }
+    return TC_OK;
+}
+
 /* Follows the component of pixel i. If the component is then known, checks that its regions are in
  * the table. Updates s. */
 static tc_status check_component(const an_work *work, part *q, const table *t, size_t i, sought *s,
@@ -518,8 +542,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
 {
     const cc_params *const p = work->params;
     an_component c;
-    TC_AUTOFREE cc_part *parts = NULL;
-    size_t n = 0;
+    TC_AUTO(cc_parts_free) cc_parts parts = { .n = 0 };
 
     an_follow_component(&q->f, i, &c);
     {
@@ -537,11 +560,11 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         return TC_OK;
     }
     if (!s->unknown)
-        return_if_error(cc_parts_of(p, &q->f, &c, q->original, work->poll, &parts, &n, err));
-    s->unknown = s->unknown || n == 0;
+        return_if_error(cc_parts_of(p, &q->f, &c, q->original, work->poll, &parts, err));
+    s->unknown = s->unknown || parts.n == 0;
     s->in_hole = false;
-    for (size_t k = 0; k < n; k++) {
-        const cc_region *const r = &parts[k].region;
+    for (size_t k = 0; k < parts.n; k++) {
+        const cc_region *const r = &parts.part[k].region;
         const bool border = cc_at_border(q->x + r->x0, q->y + r->y0, q->x + r->x1, q->y + r->y1,
                                          work->item->nx, work->item->ny);
         const size_t found = row_of_part(q, t, r);
@@ -552,7 +575,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         s->in_hole = missing && p->fill_holes && is_in_hole(q, &c, s);
         if (s->in_hole)
             return TC_OK;
-        note_contrast(p, q, &parts[k], found < q->n_rows, border);
+        note_contrast(p, q, &parts.part[k], found < q->n_rows, border);
         note_pixels(p, r, found < q->n_rows, border, s);
         s->listed_any = s->listed_any || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
@@ -562,10 +585,11 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
             return tc_fail(err, p->fill_holes || p->full_area_auto ? TC_NO_MATCH : TC_BAD_INPUT,
                            "regions: one of those around pixel %zu is missing", in_picture(q, i));
         }
-        if (found < q->n_rows && !p->split && t->labels != NULL &&
-            t->labels[in_picture(q, i)] != (int64_t)region_of(q, t, found).row + 1)
-            return tc_fail(err, TC_BAD_INPUT, "labels: pixel %zu belongs to region %zu",
-                           in_picture(q, i), region_of(q, t, found).row + 1);
+        const int32_t label = found < q->n_rows ? (int32_t)region_of(q, t, found).row + 1 : 0;
+
+        /* What is left out has no label, unless it lies in a hole of another region. */
+        if (t->labels != NULL && (label > 0 || !p->fill_holes))
+            return_if_error(check_label(p, q, t, &c, &parts, k, label, err));
     }
     return TC_OK;
 }
