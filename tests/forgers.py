@@ -230,6 +230,37 @@ def add_large_regions(n, side, area):
     return change
 
 
+def cells_and_specks(density):
+    """A picture of 144 discs and of specks of single pixels, this share of the pixels."""
+    picture = draw_discs([], 3)
+    picture[np.random.default_rng(2).random(picture.shape) < density] += 80
+    discs = draw_discs([(y, x, 7, 90) for y in range(50, 1500, 125) for x in range(50, 1500, 125)],
+                       3)
+    near = scipy.ndimage.maximum_filter(discs > 110, 7)
+    return np.where(near, discs, picture)
+
+
+def discs_and_satellites():
+    """A picture of discs, each with a square of 2 x 2 pixels at its right."""
+    picture = draw_discs([(y, x, 12, 90) for y in range(30, 1560, 50)
+                          for x in range(30, 1550, 50)], 2)
+    for y, x in itertools.product(range(30, 1560, 50), range(45, 1565, 50)):
+        picture[y:y + 2, x:x + 2] = 150
+    return picture
+
+
+def few_soft_discs():
+    """A picture of few small discs with soft edges."""
+    discs = draw_discs([(y, x, 4, 180) for y in range(40, 1560, 125) for x in range(40, 1560, 125)],
+                       0)
+    soft = scipy.ndimage.gaussian_filter(discs.astype(float), 1.5)
+    return (soft + np.random.default_rng(1).normal(0, 2, soft.shape)).round().astype(np.uint8)
+
+
+def leave_out_at_random(share):
+    return leave_out(lambda a: np.random.default_rng(1).random(len(a["region_item"])) < share)
+
+
 def repeat_rows(a, _analysis):
     for name in [m for m in a if m.startswith("region_")]:
         a[name] = np.repeat(a[name], 2, 0)
@@ -1035,6 +1066,10 @@ def cheap_forgeries():
         classes = dict(otsu, smooth=1, classes=4)
         yield ("cellcount", "Otsu's threshold %+d, smoothed, of 4 classes" % difference, classes,
                [cells_], None, another_threshold(classes, cells_, difference))
+    sparse = dict(BRIGHT, min_area=5, smooth=0.5)
+    for difference in -15, 15:
+        yield ("cellcount", "Otsu's threshold %+d, of few small discs" % difference, sparse,
+               [few_soft_discs()], None, another_threshold(sparse, few_soft_discs(), difference))
     for difference in -20, 20:
         smoothed = dict(otsu, smooth=1)
         yield ("cellcount", "Otsu's threshold %+d, smoothed" % difference, smoothed, [cells_], None,

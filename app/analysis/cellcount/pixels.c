@@ -57,9 +57,10 @@ static const double TILED = 0.15;
 enum { LEAST_TILES = 6, MOST_TILES = 24 };
 /* A threshold that the result found in the histogram of the whole picture may differ from the
  * threshold of the tiles in one of two ways. Either the difference is at most ERRORS standard
- * errors, and these are at most MOST_DEVIATIONS standard deviations of the grey values; or at most
- * one in FEW_IN pixels lies between the two thresholds. */
-enum { ERRORS = 3, FEW_IN = 1000 };
+ * errors, and these are at most MOST_DEVIATIONS standard deviations of the grey values; or between
+ * the two thresholds lie at most one in FEW_IN pixels, and as many as at most one in FEW_OF pixels
+ * of cells. */
+enum { ERRORS = 3, FEW_IN = 1000, FEW_OF = 20 };
 static const double MOST_DEVIATIONS = 0.25;
 /* The greatest number of groups of tiles from which the standard error is estimated. */
 enum { GROUPS = 8 };
@@ -857,7 +858,8 @@ static tc_status judge_found(const cc_params *p, const uint64_t *histograms, siz
     TC_AUTOFREE uint64_t *const all = calloc(size, sizeof *all);
     TC_AUTOFREE uint64_t *const others = calloc(size, sizeof *others);
     double sum = 0, squares = 0, mean = 0, variance = 0;
-    uint64_t n = 0, between = 0; /* pixels; pixels between the claimed and the expected threshold */
+    /* pixels; pixels of cells; pixels between the claimed and the expected threshold */
+    uint64_t n = 0, cells = 0, between = 0;
     uint32_t expected;
 
     if (all == NULL || others == NULL)
@@ -879,6 +881,7 @@ static tc_status judge_found(const cc_params *p, const uint64_t *histograms, siz
                  error = sqrt(fmax(squares - sum * sum / count, 0) * (count - 1) / count);
     for (size_t v = 0; v < size; v++) {
         n += all[v];
+        cells += (v >= expected) == p->bright ? all[v] : 0;
         between += (v >= expected) != (v >= claimed) ? all[v] : 0;
         mean += (double)v * (double)all[v];
     }
@@ -887,7 +890,7 @@ static tc_status judge_found(const cc_params *p, const uint64_t *histograms, siz
         variance += ((double)v - mean) * ((double)v - mean) * (double)all[v] / (double)n;
     return (fabs((double)claimed - (double)expected) <= ERRORS * error &&
             ERRORS * error <= MOST_DEVIATIONS * sqrt(variance)) ||
-                   FEW_IN * between <= n
+                   (FEW_IN * between <= n && FEW_OF * between <= cells)
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH, "threshold: is %lu, but %lu in the tiles",
                          (unsigned long)claimed, (unsigned long)expected);
