@@ -1018,6 +1018,11 @@ def cheap_forgeries():
     for more in {"smooth": 1}, usual:
         yield ("cellcount", "all rods" + "".join(", " + k for k in more), dict(step, **more),
                [rods_and_discs()], None, leave_out(is_long))
+    for density in 0.02, 0.1:
+        yield ("cellcount", "three of ten cells among specks, %g of the pixels" % density, step,
+               [cells_and_specks(density)], None, leave_out_at_random(0.3))
+    yield ("cellcount", "all small squares right of discs", dict(step, min_area=2),
+           [discs_and_satellites()], None, leave_out(lambda a: a["region_area"] < 20))
     filled = {"fill_holes": True}
     for more in filled, dict(filled, split="distance"):
         suffix = ", ".join(more)
@@ -1537,6 +1542,9 @@ def probabilistic_forgeries():
     yield ("cellcount", "areas and means of cells nearly as wide as a tile",
            dict(BRIGHT, threshold="local", window=151, offset=15, min_area=20), [wide], None,
            lambda a: change_large(a, is_large(a)))
+    yield ("cellcount", "a tenth of 144 cells among specks left out", step,
+           [cells_and_specks(0.02)], None,
+           lambda a: leave_out_at_random(0.1)(a, "cellcount"))
     local = dict(BRIGHT, threshold="local", window=113, offset=15, min_area=20, smooth=1)
     for n in 73, 189:
         yield ("cellcount", "%d regions as wide as a tile invented beside 3600" % n, local,

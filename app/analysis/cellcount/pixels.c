@@ -22,8 +22,12 @@
 /* In each tile, or in the whole picture if there are no tiles: the number of boxes of random
  * regions that are checked, and of components of random pixels or regions that are followed. */
 enum { LOOKS = 160 };
-/* How many of the LOOKS components are those of rows chosen in proportion to their areas. */
-enum { BY_AREA = LOOKS / 4 };
+/* How many of the LOOKS components are those of rows chosen in proportion to their areas, and of
+ * pixels at which regions start (starts_at). */
+enum { BY_AREA = LOOKS / 4, STARTS = LOOKS / 8 };
+/* In a whole picture, up to MORE further random pixels are followed, until LEAST_DRAWN components
+ * of random pixels have a region in the table or are not known. */
+enum { MORE = 8 * LOOKS };
 /* The number of random pixels at which labels, or boxes of regions, are compared with the picture.
  */
 enum { LABELS = 256 };
@@ -560,6 +564,12 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         s->unknown = false;
         return TC_OK;
     }
+    /* Regions that min_area leaves out need not be computed. */
+    if (!s->unknown && (p->split || p->fill_holes) && !p->min_area_auto && t->labels == NULL &&
+        (int64_t)(c.hi[1] - c.lo[1]) * (c.hi[2] - c.lo[2]) < p->min_area) {
+        s->pixels += (double)c.pixels;
+        return TC_OK;
+    }
     if (!s->unknown)
         return_if_error(cc_parts_of(p, &q->f, &c, q->original, work->poll, &parts, err));
     s->unknown = s->unknown || parts.n == 0;
@@ -653,47 +663,6 @@ static bool is_in_box(const part *q, const table *t, size_t i)
     return false;
 }
 
-/* Checks, for random rows of the table, half of them BY_AREA, and random pixels in turn, that the
- * picture has the row's region and that the table has the regions of the pixel's component. */
-static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
-                             tc_err *err)
-{
-    size_t left = ROOMS * q->f.room, i, by_area[BY_AREA];
-    tc_status status = TC_OK;
-
-    if (q->n_rows > 0)
-        choose_by_area(q, t, random, BY_AREA, by_area);
-    for (int k = 0; status == TC_OK && left > 0 && k < LOOKS; k++) {
-        const bool of_row = k % 2 == 0 && q->n_rows > 0; /* otherwise the check begins at a pixel */
-        bool hit = false;
-        const size_t row = !of_row      ? q->n_rows
-                           : k % 4 == 0 ? by_area[k / 4]
-                                        : (size_t)tc_random_below(q->n_rows, random);
-        sought s = { .row = row, .left = left };
-
-        if (of_row)
-            status = check_row(work, q, t, &s, err);
-        else if (!find_cell(q, k % 4 == 1 ? HITS : 0, random, &hit, &i))
-            break;
-        else
-            status = check_component(work, q, t, i, &s, err);
-        left = s.left;
-        q->looks +=
-            s.unknown || s.listed_any; /* known components without a listed region do not count */
-        q->known += s.listed_any;
-        q->drawn += !of_row;
-        q->large = q->large || s.large;
-        q->hits += hit && !s.in_hole;
-        q->bare_hits += hit && s.unknown && !is_in_box(q, t, i);
-        if (hit && !s.unknown && !s.in_hole) {
-            q->known_hits++;
-            q->absent += s.absent / s.pixels;
-            q->small += s.small / s.pixels;
-        }
-    }
-    return status;
-}
-
 /* Returns a bit for each of the n <= 64 pixels of a row from pixel i on, the last excepted. A bit
  * is set if the square of 2 x 2 pixels whose top left pixel this is has exactly two pixels of
  * cells, and these touch only by a corner. */
@@ -707,19 +676,36 @@ static uint64_t corners_at(const part *q, const cc_params *p, size_t i, unsigned
     return ~(a ^ b >> 1) & ~(a >> 1 ^ b) & (a ^ b) & ~(UINT64_MAX << (n - 1));
 }
 
-/* Returns the number of squares in the core that corners_at finds. Sets place[k], for k < most, to
- * the top left pixel of square number wanted[k] in the order of the raster; `wanted` must be in
- * ascending order. */
-static uint64_t find_corners(const part *q, const cc_params *p, const uint64_t *wanted, size_t most,
-                             size_t *place)
+/* Returns a bit for each of the n <= 64 pixels of the row below pixel i, the first and the last
+ * excepted. A bit is set if a region may start there: the pixel is cell, and of its neighbours the
+ * left one and the three above are not. A region has few such pixels, however large it is. */
+static uint64_t starts_at(const part *q, const cc_params *p, size_t i, unsigned n)
+{
+    const uint64_t dark = an_bits_below(q->f.px, i, n, q->f.threshold),
+                   dark_below = an_bits_below(q->f.px, i + q->f.px->nx, n, q->f.threshold),
+                   above = p->bright ? ~dark : dark, own = p->bright ? ~dark_below : dark_below;
+
+    return own & ~(own << 1 | above << 1 | above | above >> 1) & ~(UINT64_MAX << (n - 1)) & ~1ull;
+}
+
+/* What find_places finds: the pixels of bits that `at` sets; of 64 pixels, it tests `step`. */
+typedef struct places {
+    uint64_t (*at)(const part *q, const cc_params *p, size_t i, unsigned n);
+    unsigned step;
+} places;
+
+/* Returns the number of places in the core. Sets place[k], for k < most, to the pixel of place
+ * number wanted[k] in the order of the raster; `wanted` must be in ascending order. */
+static uint64_t find_places(const part *q, const cc_params *p, const places *of,
+                            const uint64_t *wanted, size_t most, size_t *place)
 {
     const size_t nx = q->f.px->nx;
     uint64_t n = 0;
 
     for (size_t y = q->y0, k = 0; y + 1 < q->y1; y++)
-        for (size_t x = q->x0; x + 1 < q->x1; x += 63) { /* 64 pixels have 63 squares */
+        for (size_t x = q->x0; x + 1 < q->x1; x += of->step) {
             const size_t i = y * nx + x;
-            const uint64_t found = corners_at(q, p, i, q->x1 - x < 64 ? (unsigned)(q->x1 - x) : 64);
+            const uint64_t found = of->at(q, p, i, q->x1 - x < 64 ? (unsigned)(q->x1 - x) : 64);
             const uint64_t before = n;
 
             n += (unsigned)__builtin_popcountll(found);
@@ -734,6 +720,70 @@ static uint64_t find_corners(const part *q, const cc_params *p, const uint64_t *
     return n;
 }
 
+/* Chooses up to `most` random places, one in each of as many ranges of about equal size. Returns
+ * their number. */
+static size_t choose_places(const part *q, const cc_params *p, const places *of, size_t most,
+                            uint64_t *random, uint64_t *wanted, size_t *place)
+{
+    const uint64_t all = find_places(q, p, of, wanted, 0, place);
+    const size_t n = all < most ? (size_t)all : most;
+
+    for (size_t k = 0; k < n; k++)
+        wanted[k] = k * all / n + tc_random_below((k + 1) * all / n - k * all / n, random);
+    find_places(q, p, of, wanted, n, place);
+    return n;
+}
+
+/* Checks, for random rows of the table, half of them BY_AREA, and random pixels in turn, that the
+ * picture has the row's region and that the table has the regions of the pixel's component. */
+static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
+                             tc_err *err)
+{
+    const places of = { starts_at, 62 };
+    uint64_t wanted[STARTS] = { 0 };
+    size_t left = ROOMS * q->f.room, i, by_area[BY_AREA], start[STARTS] = { 0 }, listed = 0;
+    const size_t starts = choose_places(q, work->params, &of, STARTS, random, wanted, start);
+    tc_status status = TC_OK;
+
+    if (q->n_rows > 0)
+        choose_by_area(q, t, random, BY_AREA, by_area);
+    for (size_t k = 0; status == TC_OK && left > 0 &&
+                       (k < LOOKS || (q->rows == NULL && listed < LEAST_DRAWN && k < LOOKS + MORE));
+         k++) {
+        /* otherwise the check begins at a pixel */
+        const bool of_row = k < LOOKS && k % 2 == 0 && q->n_rows > 0;
+        bool hit = false;
+        const size_t row = !of_row      ? q->n_rows
+                           : k % 4 == 0 ? by_area[k / 4]
+                                        : (size_t)tc_random_below(q->n_rows, random);
+        sought s = { .row = row, .left = left };
+
+        if (of_row)
+            status = check_row(work, q, t, &s, err);
+        else if (k < LOOKS && k % 8 == 7 && k / 8 < starts)
+            status = check_component(work, q, t, start[k / 8] + q->f.px->nx, &s, err);
+        else if (!find_cell(q, k % 4 == 1 || k >= LOOKS ? HITS : 0, random, &hit, &i))
+            break;
+        else
+            status = check_component(work, q, t, i, &s, err);
+        left = s.left;
+        q->looks +=
+            s.unknown || s.listed_any; /* known components without a listed region do not count */
+        q->known += s.listed_any;
+        q->drawn += !of_row;
+        listed += !of_row && (s.unknown || s.listed_any);
+        q->large = q->large || s.large;
+        q->hits += hit && !s.in_hole;
+        q->bare_hits += hit && s.unknown && !is_in_box(q, t, i);
+        if (hit && !s.unknown && !s.in_hole) {
+            q->known_hits++;
+            q->absent += s.absent / s.pixels;
+            q->small += s.small / s.pixels;
+        }
+    }
+    return status;
+}
+
 /* Checks the components of the pixels of cells in up to CORNERS of the squares that corners_at
  * finds, where connectivity 4 and connectivity 8 give different components. */
 static tc_status check_corners(const an_work *work, part *q, const table *t, uint64_t *random,
@@ -741,16 +791,12 @@ static tc_status check_corners(const an_work *work, part *q, const table *t, uin
 {
     const cc_params *const p = work->params;
     const size_t diagonal = q->f.px->nx + 1;
+    const places of = { corners_at, 63 };
     uint64_t wanted[CORNERS] = { 0 };
     size_t place[CORNERS] = { 0 };
-    const uint64_t all = find_corners(q, p, wanted, 0, place);
-    const size_t n = all < CORNERS ? (size_t)all : CORNERS;
+    const size_t n = choose_places(q, p, &of, CORNERS, random, wanted, place);
     sought s = { .row = q->n_rows, .left = q->f.room };
 
-    for (size_t k = 0; k < n; k++)
-        /* One random square in each of n ranges of about equal size. */
-        wanted[k] = k * all / n + tc_random_below((k + 1) * all / n - k * all / n, random);
-    find_corners(q, p, wanted, n, place);
     for (size_t k = 0; k < n && s.left > 0; k++) {
         /* Whether the two pixels of cells are the top left and the bottom right one of the square.
          */
