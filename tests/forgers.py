@@ -1053,6 +1053,12 @@ def cheap_forgeries():
         yield ("cellcount", "regions of 0.47 times the contrast of the others" + suffix,
                dict(BRIGHT, **contrast, **more), [few_large_many_small((12, 120), (5, 70), 8)],
                None, leave_out(is_small))
+    for more in {}, {"fill_holes": True}, {"split": "distance"}:
+        whole = dict(BRIGHT, min_area=10, threshold=75,
+                     min_contrast={"full_area": "auto", "percent": 40}, **more)
+        yield ("cellcount", "regions of 0.44 times the contrast, an automatic area" +
+               "".join(", " + k for k in more), whole,
+               [few_large_many_small((11, 120), (4, 61), 3)], None, leave_out(is_small))
     for more in {"smooth": 1}, usual:
         yield ("cellcount", "regions of a little more contrast than the limit" +
                "".join(", " + k for k in more), dict(BRIGHT, **contrast, **more),

@@ -458,15 +458,20 @@ static double tolerance_of(const part *q)
                : fmin(1 + ERRORS * sqrt(variance / (q->large_regions - 1)) / mean, AS_FAINT);
 }
 
-/* Checks that, within the tolerance (a factor), no missing region has more contrast than the limit
- * of min_contrast, and no small region of the table has less. */
-static tc_status judge_contrast(const cc_params *p, const part *q, double tolerance, tc_err *err)
+/* The limit of min_contrast that follows from the large regions of q. */
+static double limit_of(const cc_params *p, const part *q)
 {
-    const double least = q->area > 0 ? p->percent * q->contrast / q->area / 100 : 0;
+    return q->area > 0 ? p->percent * q->contrast / q->area / 100 : 0;
+}
 
-    if (p->min_contrast && q->missing > tolerance * least)
+/* Checks that, within the tolerance (a factor), no missing region has more contrast than the limit
+ * of min_contrast, and no small region of the table has less. The limit is between two bounds. */
+static tc_status judge_contrast(const cc_params *p, const part *q, double one_bound,
+                                double other_bound, double tolerance, tc_err *err)
+{
+    if (p->min_contrast && q->missing > tolerance * fmax(one_bound, other_bound))
         return tc_fail(err, TC_NO_MATCH, "a region with a contrast of %.1f is missing", q->missing);
-    return !p->min_contrast || tolerance * q->faintest >= least
+    return !p->min_contrast || tolerance * q->faintest >= fmin(one_bound, other_bound)
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH, "a region has a contrast of only %.1f", q->faintest);
 }
@@ -1034,20 +1039,27 @@ static int64_t quantile(const int64_t *area, size_t n, double parts, double rest
     return area[k];
 }
 
-/* full_area "auto": checks that every missing region is smaller than full_area, as min_contrast
- * removes only such regions. Where regions are missing, the table alone gives too large a
- * full_area; so the estimated number of missing pixels is taken into account, as regions of one
- * pixel. */
-static tc_status judge_full_area(const cc_params *p, const part *q, const table *t, tc_err *err)
+/* Sets *full to a lower bound of full_area "auto". Where regions are missing, the table alone gives
+ * too large a full_area; so the estimated number of missing pixels is taken into account, as
+ * regions of one pixel. side: an upper bound of the number of pixels of all regions. */
+static tc_status find_least_full_area(const part *q, const table *t, double side, int64_t *full,
+                                      tc_err *err)
 {
     TC_AUTOFREE int64_t *area = NULL;
     const double share = q->known_hits > 0 ? fmin(q->absent / q->known_hits + ABSENT_ERROR, 1) : 1;
     double sum;
-
-    if (!p->min_contrast || !p->full_area_auto || q->missing_area == 0)
-        return TC_OK;
     return_if_error(sort_areas(t, &area, &sum, err));
-    return q->missing_area < cc_full_area(quantile(area, t->n, 2, pixels_of(share, sum), 1))
+
+    *full =
+        cc_full_area(quantile(area, t->n, 2, fmin(pixels_of(share, sum), fmax(side - sum, 0)), 1));
+    return TC_OK;
+}
+
+/* full_area "auto", of which `least` is a lower bound: checks that every missing region is smaller,
+ * as min_contrast removes only such regions. */
+static tc_status judge_full_area(const cc_params *p, const part *q, int64_t least, tc_err *err)
+{
+    return !p->min_contrast || !p->full_area_auto || q->missing_area == 0 || q->missing_area < least
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH, "a region of %lld pixels is missing",
                          (long long)q->missing_area);
@@ -1068,6 +1080,24 @@ typedef struct outcome {
     double small;         /* estimated share of pixels in regions smaller than min_area */
 } outcome;
 
+/* min_contrast: replaces the sums in q over followed components by sums over the whole table, where
+ * regions of at least `full` pixels are large. */
+static void sum_contrast(const cc_params *p, part *q, const table *t, int64_t full)
+{
+    q->contrast = q->area = 0;
+    q->faintest = INFINITY;
+    for (size_t i = 0; p->min_contrast && i < t->n; i++) {
+        const double contrast = contrast_of(p, t->mean[i], q->f.threshold);
+
+        if (t->area[i] >= full) {
+            q->contrast += contrast * (double)t->area[i];
+            q->area += (double)t->area[i];
+        } else {
+            q->faintest = fmin(q->faintest, contrast);
+        }
+    }
+}
+
 /* Checks the whole picture, if grey values are not prepared. */
 static tc_status check_whole(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, outcome *o, tc_err *err)
@@ -1087,6 +1117,8 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
                .n_rows = t->n,
                .faintest = INFINITY };
 
+    int64_t least_full = p->full_area; /* lower bound of full_area */
+
     o->side = (double)cells;
     if (cc_finds_threshold(p))
         return_if_error(check_threshold(p, px, threshold, err));
@@ -1098,20 +1130,15 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     return_if_error(status);
     return_if_error(judge_large(q.large, err));
     o->small = q.known_hits > 0 ? q.small / q.known_hits : 0;
-    /* Sums over the whole table replace the sums over followed components. */
-    q.contrast = q.area = 0;
-    for (size_t i = 0; p->min_contrast && i < t->n; i++) {
-        const double contrast = contrast_of(p, t->mean[i], threshold);
-
-        if (t->area[i] >= p->full_area) {
-            q.contrast += contrast * (double)t->area[i];
-            q.area += (double)t->area[i];
-        } else {
-            q.faintest = fmin(q.faintest, contrast);
-        }
-    }
-    return_if_error(judge_contrast(p, &q, p->full_area_auto ? AS_FAINT : ROUNDED, err));
-    return_if_error(judge_full_area(p, &q, t, err));
+    /* p->full_area may be too large (find_full_area). */
+    if (p->min_contrast && p->full_area_auto)
+        return_if_error(
+            find_least_full_area(&q, t, p->fill_holes ? INFINITY : o->side, &least_full, err));
+    sum_contrast(p, &q, t, p->full_area);
+    const double limit = limit_of(p, &q);
+    sum_contrast(p, &q, t, least_full);
+    return_if_error(judge_contrast(p, &q, limit, limit_of(p, &q), ROUNDED, err));
+    return_if_error(judge_full_area(p, &q, least_full, err));
     if (p->min_contrast && !p->fill_holes)
         return_if_error(check_rest(p, &q, t, err));
     if (p->split)
@@ -1382,6 +1409,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     TC_AUTOFREE uint64_t *const histograms =
         finds ? calloc(groups * size, sizeof *histograms) : NULL;
     found all = { .sums.faintest = INFINITY };
+    int64_t least_full = p->full_area; /* lower bound of full_area */
 
     if (finds && histograms == NULL)
         return tc_no_memory(err, "the grey values");
@@ -1413,8 +1441,11 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     if (all.cells == 0)
         return tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
     o->of_regions = true;
-    return_if_error(judge_contrast(p, &all.sums, tolerance_of(&all.sums), err));
-    return_if_error(judge_full_area(p, &all.sums, t, err));
+    const double limit = limit_of(p, &all.sums);
+    return_if_error(judge_contrast(p, &all.sums, limit, limit, tolerance_of(&all.sums), err));
+    if (p->min_contrast && p->full_area_auto)
+        return_if_error(find_least_full_area(&all.sums, t, INFINITY, &least_full, err));
+    return_if_error(judge_full_area(p, &all.sums, least_full, err));
     if (p->min_contrast)
         return_if_error(
             judge_rest(p, &all.sums, all.contrast, all.rest, (double)(all.cells - all.both), err));
