@@ -1484,6 +1484,24 @@ def exchange_offsets(a):
     a["offset_features"][0, :, [0, 1]] = a["offset_features"][0, :, [1, 0]]
 
 
+def move_means_of_offsets(a, part):
+    """Raises the means of every second offset by `part` standard deviations and lowers those of the
+    next offset as much, so that the means over the offsets stay the same."""
+    moments, distances = a["offset_features"][0], a["offsets"][:, 2]
+    means, variances, minima, maxima = np.moveaxis(moments, 3, 0)
+    statistics = a["features"].reshape(len(moments), -1, moments.shape[2], 5)
+    for d, distance in enumerate(np.unique(distances)):
+        at = np.flatnonzero(distances == distance)
+        up, down = at[::2], at[1::2]
+        step = np.minimum.reduce([part * np.sqrt(variances[:, up]),
+                                  part * np.sqrt(variances[:, down]),
+                                  maxima[:, up] - means[:, up], means[:, down] - minima[:, down]])
+        means[:, up] += step
+        means[:, down] -= step
+        statistics[:, d, :, 0] = sum(means[:, i] for i in at) / len(at)
+        statistics[:, d, :, 1] = means[:, at].max(1) - means[:, at].min(1)
+
+
 def map_forgeries():
     """Yields (name, parameters, slices, masks, function that forges) for glcm with maps or
     masks."""
@@ -1587,6 +1605,10 @@ def probabilistic_forgeries():
                             {"01": 4, "03": 8}))
     offset_parameters = dict(WINDOWS, per_offset=True)
     yield "glcm", "two offsets exchanged", offset_parameters, [gravel()], None, exchange_offsets
+    some = dict(offset_parameters, features=["correlation", "imc1", "imc2"])
+    for part in 0.4, 0.6:
+        yield ("glcm", "means of offsets %g standard deviations up and down" % part, some,
+               [gravel()], None, lambda a, part=part: move_means_of_offsets(a, part))
     maps = dict(WINDOWS, maps=[{"feature": "contrast", "levels": 16, "offset": [1, 0]}])
     yield ("glcm", "a half of a map as the other", maps, [gravel()], None,
            change_maps(lambda m: np.concatenate([m[:len(m) // 2]] * 2)))

@@ -257,23 +257,25 @@ typedef struct ratios {
     double n;       /* the number of these features */
     double windows; /* the number of windows in all samples together */
     struct {
-        double squares;    /* the sum of the squared differences of the means, in standard errors */
-        double n;          /* the number of samples in that sum */
+        double squares; /* the sum of the squared differences of the means, in standard errors; of
+                           the offsets of a distance the average is added */
+        double n;       /* the number of samples in that sum */
     } mean[COOC_FEATURES]; /* [n_features] */
 } ratios;
 
-/* Adds the mean of feature f of a sample of n windows. Leaves it out if the claimed standard
- * deviation is 0 or if rare windows in the sample cause most of the variance (FAR). */
+/* Adds the mean of feature f of a sample of n windows, at one of so many offsets. Leaves it out if
+ * the claimed standard deviation is 0 or if rare windows in the sample cause most of the variance
+ * (FAR). */
 static void add_mean(const double claimed[GLCM_STATISTICS], const double found[GLCM_STATISTICS],
-                     size_t f, double n, ratios *r)
+                     size_t f, double n, double offsets, ratios *r)
 {
     const double sd = claimed[GLCM_SD], mean = claimed[GLCM_MEAN];
 
     if (sd > 0 && reach_of(found, mean) <= FAR * fmax(sd, found[GLCM_SD])) {
         const double difference = (found[GLCM_MEAN] - mean) / sd;
 
-        r->mean[f].squares += n * difference * difference;
-        r->mean[f].n++;
+        r->mean[f].squares += n * difference * difference / offsets;
+        r->mean[f].n += 1 / offsets;
     }
 }
 
@@ -303,7 +305,8 @@ static tc_status judge_ratios(const ratios *r, tc_err *err)
 }
 
 /* Judges the means of each feature in all samples together, by the bound of Laurent and Massart
- * (2000) for chi-squared variables. */
+ * (2000) for chi-squared variables, which also holds for averages of them, however they depend on
+ * each other. */
 static tc_status judge_means(const glcm_params *p, const ratios *r, tc_err *err)
 {
     for (size_t f = 0; f < p->n_features; f++) {
@@ -331,7 +334,8 @@ static tc_status compare_features(const glcm_params *p, const sample *s, const d
 
         if (!s->is_all) {
             add_ratio(claimed, found, r);
-            add_mean(claimed, found, f, (double)s->windows, r);
+            if (!p->per_offset)
+                add_mean(claimed, found, f, (double)s->windows, 1, r);
         }
         compared += s->is_all || !isnan(found[GLCM_MEAN]) || isnan(claimed[GLCM_MEAN]);
         if (fault != NULL)
@@ -344,9 +348,9 @@ static tc_status compare_features(const glcm_params *p, const sample *s, const d
 }
 
 /* Compares the moments of the sample's offsets. claimed: the result's array offset_features; found:
- * that of the sample. */
+ * that of the sample. The means of offsets are added to r in place of their mean. */
 static tc_status compare_offsets(const glcm_params *p, const sample *s, const double *claimed,
-                                 const double *found, tc_err *err)
+                                 const double *found, ratios *r, tc_err *err)
 {
     claimed += s->level * p->n_offsets * p->n_features * GLCM_MOMENTS;
     for (size_t o = 0; o < p->n_offsets; o++)
@@ -360,6 +364,8 @@ static tc_status compare_offsets(const glcm_params *p, const sample *s, const do
             glcm_as_statistics(claimed, five[0]);
             glcm_as_statistics(found, five[1]);
             fault = sample_fault(s, five[0], five[1], &status);
+            if (!s->is_all)
+                add_mean(five[0], five[1], f, (double)s->windows, (double)s->params.n_offsets, r);
             if (fault != NULL)
                 return tc_fail(err, status, "offset_features: L%u offset (%d,%d) %s: %s",
                                p->levels[s->level], p->offsets[o].dx, p->offsets[o].dy,
@@ -390,7 +396,7 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
         r->windows += (double)s->windows;
     if (status == TC_OK && p->per_offset)
         status = compare_offsets(p, s, wu_output_data(out, "offset_features"),
-                                 wu_output_data(&found, "offset_features"), err);
+                                 wu_output_data(&found, "offset_features"), r, err);
     wu_output_free(&found);
     if (s->pixels.mask != work->pixels->mask)
         free(s->pixels.mask);
