@@ -1471,6 +1471,18 @@ def adjust_bands(change, windows, offsets):
     return change_and_adjust
 
 
+def raise_all_means_by(a, part, which):
+    """Raises the means of features that no relation ties to others' by `part` standard deviations,
+    for these numbers of levels and distances (in the order of the columns)."""
+    row = a["features"].reshape(-1, 13, 5)
+    tied = [name.split("_", 3)[3] in ("contrast_mean", "variance_mean", "sum_variance_mean")
+            for name in a["feature_names"][:65:5]]
+    for i in which:
+        means = row[i, ~np.array(tied)]
+        means[:, 0] = np.minimum(means[:, 0] + part * means[:, 2], means[:, 4])
+        row[i, ~np.array(tied)] = means
+
+
 def raise_means_by(a, part):
     """Raises the means of entropies towards their maxima by `part` standard deviations."""
     names = a["feature_names"]
@@ -1603,6 +1615,14 @@ def probabilistic_forgeries():
                [gravel()], None,
                adjust_bands(lambda a, part=part: raise_means_by(a, part), gravel().size,
                             {"01": 4, "03": 8}))
+    pairs = {"levels": [16, 32, 64], "distances": list(range(1, 9)), "directions": "four",
+             "window": {"shape": "disc", "radius": 6}, "roi": {"type": "disc", "r": 60}}
+    n = sum(x * x + y * y <= 3600 for x in range(-60, 61) for y in range(-60, 61))
+    for part in 0.7, 1, 1.3:
+        raised = adjust_bands(lambda a, part=part: raise_all_means_by(a, part, (3, 11, 17)), n,
+                              {"%02d" % d: 4 for d in range(1, 9)})
+        yield ("glcm", "a tenth of the means %g standard deviations larger" % part, pairs,
+               [gravel()], None, raised)
     offset_parameters = dict(WINDOWS, per_offset=True)
     yield "glcm", "two offsets exchanged", offset_parameters, [gravel()], None, exchange_offsets
     some = dict(offset_parameters, features=["correlation", "imc1", "imc2"])

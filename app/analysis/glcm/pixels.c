@@ -41,9 +41,8 @@ enum { ONE_WHOLE = 100 };
 /* The mean of the logarithm of (found / claimed standard deviation) may be at most RATIO_ERRORS
  * divided by the root of the number of windows in all samples (judge_ratios). */
 static const double RATIO_ERRORS = 3;
-/* For judge_means: a feature's means in the n samples differ from the claimed means; the sum of the
- * squares of these differences, in standard errors, has the expectation n. The result is refused if
- * chance makes the sum as large with a probability of at most exp(-RARE). */
+/* For are_too_large: the item is in doubt if chance makes a sum of squares as large with a
+ * probability of at most exp(-RARE). */
 static const double RARE = 10;
 /* A feature is left out of the mean logarithm and of the sum of squares above if its minimum or
  * maximum is more than FAR standard deviations from its mean. */
@@ -250,17 +249,22 @@ static const char *sample_fault(const sample *s, const double claimed[GLCM_STATI
                : "not what the windows give when they are computed again";
 }
 
+/* A sum of squared differences of n means, in standard errors. Of means that are of the same
+ * windows the average square can be added, as that of one mean. */
+typedef struct squares {
+    double sum, n;
+} squares;
+
 /* Compares the standard deviations and means of features, found in the samples that do not have all
  * windows, with the claimed ones. */
 typedef struct ratios {
     double sum;     /* the sum of log(found / claimed) over the features of all samples */
     double n;       /* the number of these features */
     double windows; /* the number of windows in all samples together */
-    struct {
-        double squares; /* the sum of the squared differences of the means, in standard errors; of
-                           the offsets of a distance the average is added */
-        double n;       /* the number of samples in that sum */
-    } mean[COOC_FEATURES]; /* [n_features] */
+    /* Of means: those of offsets, averaged over the offsets of a distance, if the result has them
+     */
+    squares sample;              /* of all features of the last sample */
+    squares mean[COOC_FEATURES]; /* [n_features]: of a feature in all samples */
 } ratios;
 
 /* Adds the mean of feature f of a sample of n windows, at one of so many offsets. Leaves it out if
@@ -273,9 +277,12 @@ static void add_mean(const double claimed[GLCM_STATISTICS], const double found[G
 
     if (sd > 0 && reach_of(found, mean) <= FAR * fmax(sd, found[GLCM_SD])) {
         const double difference = (found[GLCM_MEAN] - mean) / sd;
+        squares *const sums[] = { &r->sample, &r->mean[f] };
 
-        r->mean[f].squares += n * difference * difference / offsets;
-        r->mean[f].n += 1 / offsets;
+        for (int i = 0; i < 2; i++) {
+            sums[i]->sum += n * difference * difference / offsets;
+            sums[i]->n += 1 / offsets;
+        }
     }
 }
 
@@ -304,19 +311,37 @@ static tc_status judge_ratios(const ratios *r, tc_err *err)
                          exp(r->sum / r->n));
 }
 
-/* Judges the means of each feature in all samples together, by the bound of Laurent and Massart
- * (2000) for chi-squared variables, which also holds for averages of them, however they depend on
- * each other. */
+/* Whether the sum of the squares of n means is too large for chance, by the bound of Laurent and
+ * Massart (2000) for chi-squared variables, which also holds for averages of them, however they
+ * depend on each other. */
+static bool are_too_large(double sum, double n)
+{
+    return sum > n + 2 * sqrt(n * RARE) + 2 * RARE;
+}
+
+/* Judges the means of all features of the last sample, and clears their squares. The features
+ * depend on each other: n of them are judged as sqrt(n) that do not. */
+static tc_status judge_sample(const glcm_params *p, const sample *s, ratios *r, tc_err *err)
+{
+    const double n = sqrt(r->sample.n), sum = n > 0 ? r->sample.sum / n : 0;
+
+    r->sample = (squares){ .n = 0 };
+    return are_too_large(sum, n)
+               ? tc_fail(err, TC_NO_MATCH,
+                         "features: windows that were computed again have other means with %u "
+                         "levels at distance %u",
+                         p->levels[s->level], p->distances[s->distance])
+               : TC_OK;
+}
+
+/* Judges the means of each feature in all samples together. */
 static tc_status judge_means(const glcm_params *p, const ratios *r, tc_err *err)
 {
-    for (size_t f = 0; f < p->n_features; f++) {
-        const double n = r->mean[f].n;
-
-        if (r->mean[f].squares > n + 2 * sqrt(n * RARE) + 2 * RARE)
+    for (size_t f = 0; f < p->n_features; f++)
+        if (are_too_large(r->mean[f].sum, r->mean[f].n))
             return tc_fail(err, TC_NO_MATCH,
                            "features: windows that were computed again have other means of %s",
                            p->feature_names[f]);
-    }
     return TC_OK;
 }
 
@@ -397,6 +422,8 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
     if (status == TC_OK && p->per_offset)
         status = compare_offsets(p, s, wu_output_data(out, "offset_features"),
                                  wu_output_data(&found, "offset_features"), r, err);
+    if (status == TC_OK)
+        status = judge_sample(p, s, r, err);
     wu_output_free(&found);
     if (s->pixels.mask != work->pixels->mask)
         free(s->pixels.mask);
