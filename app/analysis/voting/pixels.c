@@ -307,7 +307,7 @@ static tc_status judge_threshold(const voting_scheme *s, const voting_peaks *poi
      * tiles lie where peaks are. */
     const double by_score = others * sum / e->scores,
                  by_pixel = others * (double)s->nz * s->ny * s->nx / e->pixels,
-                 rest = lowest > GAP * e->weaker ? SOME * by_pixel : by_score,
+                 rest = lowest > GAP * e->weaker ? SOME * by_pixel : fmin(by_score, by_pixel),
                  bound = automatic_threshold(points, rest);
 
     if (lowest * TOLERANCE < automatic_threshold(points, by_pixel))
