@@ -1483,6 +1483,30 @@ def raise_all_means_by(a, part, which):
         row[i, ~np.array(tied)] = means
 
 
+# The least and greatest value that features can have with L levels, of those that have such bounds
+# and no others from the number of pairs.
+BOUNDS = {"contrast": lambda n: (0, (n - 1) ** 2), "correlation": lambda n: (-1, 1),
+          "variance": lambda n: (0, (n - 1) ** 2 / 4), "sum_average": lambda n: (2, 2 * n),
+          "sum_variance": lambda n: (0, (n - 1) ** 2), "imc1": lambda n: (-1, 0),
+          "imc2": lambda n: (0, 1), "difference_variance": lambda n: (0, (n - 1) ** 2 / 4)}
+
+
+def raise_sd(factor):
+    """A forgery: the minimum and maximum of a feature are its bounds, and its standard deviation is
+    `factor` times as large, or less, so that one of them is at least 6 / 0.93 of it from the mean.
+    """
+    def change(a):
+        row = a["features"].reshape(-1, 5)
+        for i, name in enumerate(a["feature_names"][::5]):
+            levels, feature = re.match(r"glcm_L(\d+)_d\d+_(.*)_mean", name).groups()
+            if feature in BOUNDS:
+                lo, hi = BOUNDS[feature](int(levels))
+                raised = min(row[i, 2] * factor, max(hi - row[i, 0], row[i, 0] - lo) * 0.93 / 6)
+                if raised > row[i, 2]:
+                    row[i, 2:] = raised, lo, hi
+    return change
+
+
 def raise_means_by(a, part):
     """Raises the means of entropies towards their maxima by `part` standard deviations."""
     names = a["feature_names"]
@@ -1623,6 +1647,9 @@ def probabilistic_forgeries():
                               {"%02d" % d: 4 for d in range(1, 9)})
         yield ("glcm", "a tenth of the means %g standard deviations larger" % part, pairs,
                [gravel()], None, raised)
+    for factor in 2, 2.5, 3:
+        yield ("glcm", "sd %g times as large, minimum and maximum at the bounds" % factor, WINDOWS,
+               [gravel()], None, raise_sd(factor))
     offset_parameters = dict(WINDOWS, per_offset=True)
     yield "glcm", "two offsets exchanged", offset_parameters, [gravel()], None, exchange_offsets
     some = dict(offset_parameters, features=["correlation", "imc1", "imc2"])

@@ -44,6 +44,13 @@ static const double RATIO_ERRORS = 3;
 /* For are_too_large: the item is in doubt if chance makes a sum of squares as large with a
  * probability of at most exp(-RARE). */
 static const double RARE = 10;
+/* For judge_distances: the item is in doubt if a feature's variance differs so much that, with
+ * windows of any distribution, chance makes it differ as much with a probability of at most
+ * exp(-RARE_VARIANCE). With windows of pictures it is far less probable. */
+static const double RARE_VARIANCE = 2;
+/* Windows that follow each other in a band are similar: for judge_distances a band's windows count
+ * as one for each APART radii of a line, and those of all bands as MOST_IN_BANDS at most. */
+enum { APART = 5, MOST_IN_BANDS = 128 };
 /* A feature is left out of the mean logarithm and of the sum of squares above if its minimum or
  * maximum is more than FAR standard deviations from its mean. */
 static const double FAR = 6;
@@ -261,6 +268,12 @@ typedef struct ratios {
     double sum;     /* the sum of log(found / claimed) over the features of all samples */
     double n;       /* the number of these features */
     double windows; /* the number of windows in all samples together */
+    /* The sums, over the windows of all samples and bands, of the squared distances of a feature's
+     * values from the claimed mean, each divided by the square of the greatest distance. */
+    struct {
+        double claimed; /* the expectation, which follows from the claimed variance */
+        double found;
+    } distance[COOC_FEATURES]; /* [n_features] */
     /* Of means: those of offsets, averaged over the offsets of a distance, if the result has them
      */
     squares sample;              /* of all features of the last sample */
@@ -297,6 +310,36 @@ static void add_ratio(const double claimed[GLCM_STATISTICS], const double found[
         r->sum += fmin(fmax(log(b / a), -1), 1);
         r->n++;
     }
+}
+
+/* Adds the windows of a sample or of bands, which count as n windows, to r->distance[f]. */
+static void add_distances(const double claimed[GLCM_STATISTICS],
+                          const double found[GLCM_STATISTICS], size_t f, double n, ratios *r)
+{
+    const double sd = claimed[GLCM_SD], reach = reach_of(claimed, claimed[GLCM_MEAN]);
+    const double difference = found[GLCM_MEAN] - claimed[GLCM_MEAN];
+
+    if (sd > 0 && !isnan(difference)) {
+        r->distance[f].claimed += n * sd * sd / (reach * reach);
+        r->distance[f].found +=
+            n * (found[GLCM_SD] * found[GLCM_SD] + difference * difference) / (reach * reach);
+    }
+}
+
+/* Judges the variance of each feature in all samples and bands together, by Chernoff's bound for
+ * sums of independent variables from 0 to 1, which holds for all distributions. So it also judges
+ * features whose claimed minimum or maximum is far from the mean. */
+static tc_status judge_distances(const glcm_params *p, const ratios *r, tc_err *err)
+{
+    for (size_t f = 0; f < p->n_features; f++) {
+        const double claimed = r->distance[f].claimed, found = r->distance[f].found;
+
+        if (claimed - found + (found > 0 ? found * log(found / claimed) : 0) > RARE_VARIANCE)
+            return tc_fail(err, TC_NO_MATCH,
+                           "features: windows that were computed again have another variance of %s",
+                           p->feature_names[f]);
+    }
+    return TC_OK;
 }
 
 /* Judges the standard deviations of all features together: each alone could differ by chance, but
@@ -359,6 +402,7 @@ static tc_status compare_features(const glcm_params *p, const sample *s, const d
 
         if (!s->is_all) {
             add_ratio(claimed, found, r);
+            add_distances(claimed, found, f, (double)s->windows, r);
             if (!p->per_offset)
                 add_mean(claimed, found, f, (double)s->windows, 1, r);
         }
@@ -434,9 +478,10 @@ static tc_status check_sample(const an_work *work, const wu_output *out, uint64_
 /* Compares the claimed features with those of the windows that were computed again in `state`. The
  * claimed features are those of at most `all` windows, which include the windows in `state`.
  * Therefore the values in `state` must lie between the claimed minimum and maximum, and their
- * variance, multiplied by their share of all windows, must not exceed the claimed variance. */
+ * variance, multiplied by their share of all windows, must not exceed the claimed variance. Adds
+ * the windows to r->distance. */
 static tc_status compare_windows(const an_work *part, const void *state, const double *claimed,
-                                 double all, tc_err *err)
+                                 double all, ratios *r, tc_err *err)
 {
     const glcm_params *const p = part->params;
     const glcm_stat *const stats = glcm_state_stats_const(state);
@@ -447,6 +492,9 @@ static tc_status compare_windows(const an_work *part, const void *state, const d
 
     for (size_t i = 0; i < p->n_levels * p->n_offsets; i++)
         least = fmin(least, (double)stats[i].windows);
+    const double n =
+        fmin(least / (APART * p->radius), MOST_IN_BANDS) / (double)(p->n_levels * p->n_distances);
+
     for (size_t i = 0; i < p->n_levels * p->n_distances * p->n_features;
          i++, claimed += GLCM_STATISTICS, found += GLCM_STATISTICS) {
         if (isnan(found[GLCM_MEAN]))
@@ -459,6 +507,7 @@ static tc_status compare_windows(const an_work *part, const void *state, const d
             return tc_fail(err, TC_BAD_INPUT,
                            "features: windows that were computed again differ from each other more "
                            "than the claimed standard deviation allows");
+        add_distances(claimed, found, i % p->n_features, n, r);
     }
     return TC_OK;
 }
@@ -511,7 +560,7 @@ static bool same_map(const glcm_geometry *g, const glcm_map *map, const bool ban
 /* Computes all windows of some bands again. The band sums and maps must be the same to the bit;
  * compare_windows checks the features. */
 static tc_status check_bands(const an_work *work, const glcm_geometry *g, const centres *c,
-                             const wu_output *out, uint64_t *random, tc_err *err)
+                             const wu_output *out, uint64_t *random, ratios *r, tc_err *err)
 {
     const int64_t *const claimed = wu_output_data(out, "band_sums");
     glcm_params params = *(const glcm_params *)work->params;
@@ -546,7 +595,7 @@ static tc_status check_bands(const an_work *work, const glcm_geometry *g, const 
                            "%s: windows give other values when they are computed again",
                            map->info.name);
     }
-    return compare_windows(&part, state, wu_output_data(out, "features"), (double)c->n, err);
+    return compare_windows(&part, state, wu_output_data(out, "features"), (double)c->n, r, err);
 }
 
 /* Checks a result with sliding windows: bands, and a sample for each pair of a number of levels and
@@ -566,7 +615,7 @@ static tc_status check_windows(const an_work *work, const wu_output *out, uint64
         return TC_OK;
     if (p->roi == GLCM_ROI_MASK)
         return_if_error(glcm_check_means(p, work->item, g.slice_mask, out, err));
-    return_if_error(check_bands(work, &g, &c, out, random, err));
+    return_if_error(check_bands(work, &g, &c, out, random, &r, err));
     const uint64_t parts = p->n_levels * p->n_distances,
                    whole = tc_random_below(tc_larger(parts, ONE_WHOLE), random);
 
@@ -578,6 +627,7 @@ static tc_status check_windows(const an_work *work, const wu_output *out, uint64
         return_if_error(check_sample(work, out, random, &s, &r, err));
     }
     return_if_error(judge_ratios(&r, err));
+    return_if_error(judge_distances(p, &r, err));
     return judge_means(p, &r, err);
 }
 
