@@ -1043,6 +1043,11 @@ def cheap_forgeries():
         yield ("cellcount", "all small dark ones below an automatic area" + suffix,
                dict(more, polarity="dark", min_area="auto", threshold=155), [dark], None,
                leave_out(is_small, 100))
+        if "smooth" not in more:
+            yield ("cellcount", "small dark ones of an eighth of the pixels, an automatic area" +
+                   suffix, dict(more, polarity="dark", min_area="auto", threshold=145),
+                   [255 - few_large_many_small((13, 100), (5, 100), 2)], None,
+                   leave_out(is_small, 100))
         contrast = {"min_area": 10, "threshold": 75,
                     "min_contrast": {"full_area": "auto", "percent": 40}}
         yield ("cellcount", "all small faint ones below an automatic area" + suffix,

@@ -1491,14 +1491,17 @@ static tc_status check_least(const cc_params *p, const table *t, double side, do
     return_if_error(sort_areas(t, &area, &sum, err));
     left = fmax(side - sum, 0);
     rest.min_area = 1;
+    rest.min_area_auto = 0;
     /* The lower bound assumes that all these pixels are regions of one pixel, the upper bound that
      * they are regions of min_area pixels. 2 and 10: cc_least_area takes the quantiles 1/2 and
      * 1/10.
      */
     lo = cc_least_area(quantile(area, t->n, 2, left, 1), quantile(area, t->n, 10, left, 1),
                        p->bright);
-    if (cc_has_filters(&rest) || p->fill_holes || cc_has_preparation(p))
+    if (cc_has_filters(&rest) || cc_has_preparation(p))
         left = pixels_of(small, sum); /* pixels may be in no region for other reasons */
+    else if (p->fill_holes)
+        left = fmax(left, pixels_of(small, sum)); /* `sum` includes pixels of holes */
     hi = t->n == 0 ? 1
                    : cc_least_area(quantile(area, t->n, 2, left, p->min_area),
                                    quantile(area, t->n, 10, left, p->min_area), p->bright);
