@@ -50,6 +50,10 @@ def many_cells():
     return np.tile(cells(), (4, 4))
 
 
+def sparse_cells():
+    return cells(side=1600, n=60)
+
+
 def different_cells():
     return np.block([[cells(seed=4 * i + k) for k in range(4)] for i in range(4)])
 
@@ -1021,8 +1025,6 @@ def cheap_forgeries():
     for density in 0.02, 0.1:
         yield ("cellcount", "three of ten cells among specks, %g of the pixels" % density, step,
                [cells_and_specks(density)], None, leave_out_at_random(0.3))
-    yield ("cellcount", "all small squares right of discs", dict(step, min_area=2),
-           [discs_and_satellites()], None, leave_out(lambda a: a["region_area"] < 20))
     filled = {"fill_holes": True}
     for more in filled, dict(filled, split="distance"):
         suffix = ", ".join(more)
@@ -1156,11 +1158,9 @@ def cheap_forgeries():
     yield "objects", "other labels", {}, [cells_], labels, compute_with({}, [cells_], other_labels)
     vote = {"radius": 7, "polarity": "bright"}
     yield "voting", "another picture's", vote, [cells()], None, compute_with(vote, [cells(seed=2)])
-    sparse = cells(side=1600, n=60)
+    sparse = sparse_cells()
     crowded = np.random.default_rng(6).normal(60, 4, (1600, 1600)).clip(0, 255).astype(np.uint8)
     crowded[1000:1400, 600:1000] = cells()
-    yield "voting", "sparse cells, the upper three quarters alone", vote, [sparse], None, \
-        keep_upper_points(1200)
     specks = cells(side=1600, n=80)
     specks[tuple(np.random.default_rng(5).integers(0, 1600, (2, 2000)))] = 255
     yield ("voting", "sparse cells among bright pixels, the upper quarter alone",
@@ -1610,7 +1610,13 @@ def probabilistic_forgeries():
     yield ("cellcount", "a tenth of 144 cells among specks left out", step,
            [cells_and_specks(0.02)], None,
            lambda a: leave_out_at_random(0.1)(a, "cellcount"))
+    yield ("cellcount", "all small squares right of discs left out", dict(step, min_area=2),
+           [discs_and_satellites()], None,
+           lambda a: leave_out(lambda a: a["region_area"] < 20)(a, "cellcount"))
     local = dict(BRIGHT, threshold="local", window=113, offset=15, min_area=20, smooth=1)
+    yield ("cellcount", "the upper tenth of the picture left out, local threshold", local,
+           [different_cells()], None,
+           lambda a: leave_out(lambda a: a["region_bbox"][:, 0] < 160)(a, "cellcount"))
     for n in 73, 189:
         yield ("cellcount", "%d regions as wide as a tile invented beside 3600" % n, local,
                [many_discs()], None,
@@ -1687,6 +1693,8 @@ def probabilistic_forgeries():
                lambda a, sigma=sigma, p=log_normal: compute_with(
                    dict(p, threshold=int(0.7 * a["score"].min())),
                    [contrasts_of_all_sizes(sigma)])(a, "voting"))
+    yield ("voting", "sparse cells, the upper three quarters alone", dict(BRIGHT, radius=7),
+           [sparse_cells()], None, lambda a: keep_upper_points(1200)(a, "voting"))
     yield ("voting", "every second colony left out, beside bars", dict(BRIGHT, radius=7,
                                                                      threshold=15000),
            [colonies_beside_bars()], None, lambda a: remove_half_of_colonies(a, "voting"))

@@ -651,8 +651,7 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
     } else if (k % 4 == 2)
         choose_faint(work, s, points, random, place);
     else
-        choose_pixel((const uint32_t[]){ 0, 0, 0 }, (const uint32_t[]){ s->nz, s->ny, s->nx },
-                     random, place);
+        choose_edge(work, s, points, NULL, FEWER_EDGES, random, place);
 }
 
 /* Sets order[] to a random order of the strata along an axis. As STRATA is a prime number, the
@@ -670,7 +669,7 @@ static void shuffle_strata(uint64_t *random, unsigned order[STRATA])
  * the second one is around many points, and three are in the strata. Of the other tiles every
  * second one is at an edge, where missing points may be found, in a stratum of its own, so that
  * structures without points do not get all of these tiles; the rest are by turns around faint
- * points and at random places. If no tile has a point of the result, tiles around points are added
+ * points and at edges anywhere. If no tile has a point of the result, tiles around points are added
  * until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
