@@ -21,8 +21,7 @@ tc_status tc_open_locked(const char *path, const char *shown_name, int *fd, tc_e
         if (!os_lock(*fd)) {
             close(*fd);
             *fd = -1;
-            return tc_fail(err, TC_TRY_LATER, "%s: another texcell is at work on it",
-                           shown_name);
+            return tc_fail(err, TC_TRY_LATER, "%s: another texcell is at work on it", shown_name);
         }
         /* The process that held the lock may have removed or renamed the file before this one
          * locked it. */
