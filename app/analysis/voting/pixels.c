@@ -64,7 +64,7 @@ static const double CROWDED = 1.8;
 static const double NEAR = 1e-6;
 /* judge_threshold tolerates a lowest score that is this many times the estimate of the threshold
  * "auto", or as many times less. */
-static const double TOLERANCE = 1.1;
+static const double TOLERANCE = 1.2;
 /* For the threshold "auto": if the lowest score of the result is more than GAP times the greatest
  * score found below the threshold, the tiles may have few of the weaker peaks by chance. Then the
  * sum of these peaks' scores is taken to be SOME times as large as estimated from the tiles. */
