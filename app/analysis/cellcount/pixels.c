@@ -746,7 +746,7 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
 {
     const places of = { starts_at, 62 };
     uint64_t wanted[STARTS] = { 0 };
-    size_t left = ROOMS * q->f.room, i, by_area[BY_AREA], start[STARTS] = { 0 }, listed = 0;
+    size_t left = ROOMS * q->f.room, i, by_area[BY_AREA] = { 0 }, start[STARTS] = { 0 }, listed = 0;
     const size_t starts = choose_places(q, work->params, &of, STARTS, random, wanted, start);
     tc_status status = TC_OK;
 
