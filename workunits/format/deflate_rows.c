@@ -90,7 +90,7 @@ typedef struct symbol {
  * (4 for lengths, 2 for distances: RFC 1951, section 3.2.5). */
 static symbol find_symbol(unsigned value, unsigned step)
 {
-    const unsigned bits = 31 - (unsigned)__builtin_clz(value | 1u << step) - step;
+    const unsigned bits = ((unsigned)__builtin_clz(value | 1u << step) ^ 31) - step;
     return (symbol){ (bits << step) + (value >> bits), value & ((1u << bits) - 1), bits };
 }
 
@@ -295,9 +295,8 @@ __attribute__((noinline)) static void find_pairs(uint16_t *places, const unsigne
         const uint64_t bytes = load_eight(data) << 16; /* the first six bytes */
         uint16_t *const place = &places[bytes * HASH >> (64 - HASH_BITS)];
         const size_t back = distance_from(position, *place);
-        const unsigned same = load_eight(data - back) << 16 == bytes;
         *place = (uint16_t)position;
-        backs[k] = (uint16_t)(back & (0 - same)); /* same ? back : 0 */
+        backs[k] = load_eight(data - back) << 16 == bytes ? (uint16_t)back : 0;
     }
 }
 
@@ -365,19 +364,21 @@ __attribute__((noinline)) static size_t add_pixels(wu_row_deflater *d, const uns
                                                    size_t at, size_t n, const uint16_t *backs,
                                                    size_t from, size_t end)
 {
-    const unsigned char *const group = data + at;
-    const unsigned position = d->begin + (unsigned)at;
+    const unsigned char *pixel = data + at, *const group_end = pixel + n * PIXEL;
+    const unsigned begin = d->begin;
     const size_t near = d->near;
     sequence *const first = d->sequences + d->n, *to = first;
-    size_t k = from > at ? (from - at) / PIXEL : 0, literals = from < at ? at - from : 0,
-           n_literals = 0, pairs = 0, longer = 0;
-    while (k < n) {
-        const unsigned char *const pixel = group + k * PIXEL;
+    size_t literals = from < at ? at - from : 0, n_literals = literals, pairs = 0, longer = 0;
+    if (from > at) {
+        pixel += from - at;
+        backs += (from - at) / PIXEL;
+    }
+    while (pixel < group_end) {
         const uint64_t bytes = load_eight(pixel);
-        const unsigned here = position + (unsigned)(k * PIXEL);
+        const unsigned here = begin + (unsigned)(pixel - data);
         uint16_t *const place = &d->pixels[(bytes << 40) * HASH >> (64 - PIXEL_BITS)];
         /* is_pair: 1 if pair_back > 0, else 0. back: pair_back, or the distance in d->pixels. */
-        const size_t pair_back = backs[k], is_pair = (0 - (uint64_t)pair_back) >> 63,
+        const size_t pair_back = *backs, is_pair = (0 - (uint64_t)pair_back) >> 63,
                      back = pair_back + (distance_from(here, *place) & (is_pair - 1));
         const uint64_t differing = load_eight(pixel - back) ^ bytes;
         *place = (uint16_t)here;
@@ -386,35 +387,39 @@ __attribute__((noinline)) static size_t add_pixels(wu_row_deflater *d, const uns
             d->bytes[0][pixel[1]]++;
             d->bytes[1][pixel[2]]++;
             literals += PIXEL;
-            k++;
+            n_literals += PIXEL;
+            pixel += PIXEL;
+            backs++;
         } else if (differing == 0) {
-            const size_t left = end - at - k * PIXEL,
+            const size_t left = (size_t)(data + end - pixel),
                          same =
                              left <= EIGHT
                                  ? left / PIXEL
                                  : (EIGHT + count_same(pixel + EIGHT, back, left - EIGHT)) / PIXEL;
             d->n = (size_t)(to++ - d->sequences);
             add_sequence(d, literals, same * PIXEL, back);
+            n_literals -= literals; /* add_sequence has added them to d->n_literals */
             literals = 0;
             longer++;
-            k += same;
+            pixel += same * PIXEL;
+            backs += same;
         } else {
             const unsigned code = distance_symbol(back);
             const size_t same = 1 + is_pair;
             *to++ = (sequence){ (uint16_t)(same * PIXEL), (uint16_t)literals, (uint16_t)back,
                                 (uint16_t)code };
             d->distances[code]++;
-            n_literals += literals;
             literals = 0;
             pairs += is_pair;
-            k += same;
+            pixel += same * PIXEL;
+            backs += same;
         }
     }
     d->lengths[(size_t)2 * PIXEL] += (uint32_t)pairs;
     d->lengths[PIXEL] += (uint32_t)((size_t)(to - first) - pairs - longer);
     d->n = (size_t)(to - d->sequences);
-    d->n_literals += n_literals;
-    return at + k * PIXEL - literals;
+    d->n_literals += n_literals - literals;
+    return (size_t)(pixel - data) - literals;
 }
 
 /* Does the work of find_sequences if layout.matches_anywhere is set. Matches consist of whole words
@@ -441,7 +446,7 @@ static size_t find_anywhere(wu_row_deflater *d, wu_row_layout layout, const unsi
         }
         const size_t end = row_end < n ? row_end : n,
                      last = n - EIGHT < end - least ? n - EIGHT : end - least,
-                     words = (last - at) / word + 1, m = words < GROUP ? words : GROUP,
+                     m = last - at < GROUP * word ? (last - at) / word + 1 : GROUP,
                      most = before + at < WINDOW ? before + at : WINDOW;
         const unsigned position = d->begin + (unsigned)at;
         count_between(d, data, counted > from ? counted : from, at);
@@ -523,26 +528,36 @@ typedef struct code {
     uint16_t bits[LITERALS];   /* the bits of each symbol; the first bit is the lowest */
 } code;
 
-/* Sorts the symbols whose count is not 0, the rarest first, by Shell's sort; returns their number.
- */
+/* Sorts the symbols whose count is not 0, the rarest first and equal counts by symbol. Returns
+ * their number. A radix sort: by the lowest byte of the counts, then by each higher one. */
 static size_t sort_symbols(const uint32_t *counts, size_t n, uint16_t *sorted)
 {
-    static const size_t steps[] = { 57, 23, 10, 4, 1 };
-    uint64_t keys[LITERALS];
+    uint16_t other[LITERALS], *from = other, *to = sorted;
+    uint32_t most = 0;
     size_t used = 0;
-    for (size_t i = 0; i < n; i++)
-        if (counts[i] > 0)
-            keys[used++] = (uint64_t)counts[i] << 16 | i;
-    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++)
-        for (size_t i = steps[k]; i < used; i++) {
-            const uint64_t key = keys[i];
-            size_t at = i;
-            for (; at >= steps[k] && keys[at - steps[k]] > key; at -= steps[k])
-                keys[at] = keys[at - steps[k]];
-            keys[at] = key;
+    for (size_t i = 0; i < n; i++) {
+        from[used] = (uint16_t)i;
+        used += counts[i] > 0;
+        most = counts[i] > most ? counts[i] : most;
+    }
+    for (unsigned shift = 0; shift == 0 || (shift < 32 && most >> shift > 0); shift += 8) {
+        /* places[b]: the number of symbols of byte b, then the index of the next one in `to` */
+        uint16_t places[256] = { 0 };
+        for (size_t i = 0; i < used; i++)
+            places[counts[from[i]] >> shift & 255]++;
+        for (size_t k = 0, end = 0; k < 256; k++) {
+            const size_t next = end + places[k];
+            places[k] = (uint16_t)end;
+            end = next;
         }
-    for (size_t i = 0; i < used; i++)
-        sorted[i] = (uint16_t)keys[i];
+        for (size_t i = 0; i < used; i++)
+            to[places[counts[from[i]] >> shift & 255]++] = from[i];
+        uint16_t *const swapped = from;
+        from = to;
+        to = swapped;
+    }
+    if (from != sorted)
+        memcpy(sorted, from, used * sizeof *sorted);
     return used;
 }
 
@@ -591,12 +606,15 @@ static void count_lengths(const uint32_t *counts, const uint16_t *sorted, size_t
     }
 }
 
+/* Reverses the order of the n <= 16 lowest bits: swaps neighbouring bits, pairs, groups of four and
+ * bytes. */
 static uint16_t reverse_bits(unsigned value, unsigned n)
 {
-    unsigned out = 0;
-    for (unsigned i = 0; i < n; i++)
-        out |= (value >> i & 1) << (n - 1 - i);
-    return (uint16_t)out;
+    value = (value & 0x5555) << 1 | (value >> 1 & 0x5555);
+    value = (value & 0x3333) << 2 | (value >> 2 & 0x3333);
+    value = (value & 0x0f0f) << 4 | (value >> 4 & 0x0f0f);
+    value = (value & 0x00ff) << 8 | value >> 8;
+    return (uint16_t)(value >> (16 - n));
 }
 
 /* Makes a code of n symbols with lengths of at most `limit`. */
