@@ -14,6 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 #ifdef HAVE_LIBDEFLATE
 #include <libdeflate.h>
 #endif
@@ -670,10 +673,24 @@ static tc_status write_chunk(png_writer *w, const char kind[4], const void *data
 static uint64_t subtract_row(const unsigned char *row, const unsigned char *from, size_t n,
                              unsigned char *out)
 {
-    /* Number of vectors that are added in lanes of 16 bits: each adds at most 2 * 128. */
-    enum { MOST = 128 };
     uint64_t total = 0;
     size_t i = 0;
+#ifdef __SSE2__
+    const __m128i zero = _mm_setzero_si128();
+    __m128i sums = zero; /* two sums of 64 bits */
+    uint64_t halves[2];
+    for (; n - i >= LANES; i += LANES) {
+        const __m128i v = _mm_sub_epi8(_mm_loadu_si128((const __m128i *)(const void *)(row + i)),
+                                       _mm_loadu_si128((const __m128i *)(const void *)(from + i))),
+                      size = _mm_min_epu8(v, _mm_sub_epi8(zero, v)); /* absolute values */
+        _mm_storeu_si128((__m128i *)(void *)(out + i), v);
+        sums = _mm_add_epi64(sums, _mm_sad_epu8(size, zero));
+    }
+    _mm_storeu_si128((__m128i *)(void *)halves, sums);
+    total = halves[0] + halves[1];
+#else
+    /* Number of vectors that are added in lanes of 16 bits: each adds at most 2 * 128. */
+    enum { MOST = 128 };
     while (n - i >= LANES) {
         lanes16 sums = { 0 };
         for (int k = 0; k < MOST && n - i >= LANES; k++, i += LANES) {
@@ -687,6 +704,7 @@ static uint64_t subtract_row(const unsigned char *row, const unsigned char *from
         for (int k = 0; k < LANES / 2; k++)
             total += sums[k];
     }
+#endif
     for (; i < n; i++) {
         out[i] = (unsigned char)(row[i] - from[i]);
         total += out[i] < 128 ? out[i] : 256u - out[i];
@@ -892,7 +910,7 @@ static tc_status choose_effort(const char *what, const wu_png_info *info, const 
     enum {
         ROWS = 16,   /* the most rows of a piece */
         LEAST = 128, /* the fewest columns of a piece */
-        MOST = 512,  /* the most columns of a piece */
+        MOST = 256,  /* the most columns of a piece */
         SHARE = 64,  /* the pieces have about 1 / SHARE of the pixels, within the limits above */
         N = sizeof efforts / sizeof *efforts
     };

@@ -112,17 +112,21 @@ static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_
 {
     enum {
         LANES = 48, /* samples summed side by side: 16 pixels */
+        PART = 16,  /* samples of a vector; a vector of words has their sums */
         MOST = 257  /* the most bytes whose sum fits into 16 bits: 257 * 255 = 65535 */
     };
+    typedef uint8_t bytes __attribute__((vector_size(PART), aligned(1)));
+    typedef uint16_t words __attribute__((vector_size(2 * PART)));
     const size_t n = 3 * (size_t)info->nx * info->ny;
     size_t i = 0;
     while (n - i >= LANES) {
-        uint16_t sums[LANES] = { 0 };
+        words sums[LANES / PART] = { 0 };
         for (int k = 0; k < MOST && n - i >= LANES; k++, i += LANES)
-            for (size_t j = 0; j < LANES; j++)
-                sums[j] = (uint16_t)(sums[j] + data[i + j]);
+            for (size_t v = 0; v < LANES / PART; v++)
+                sums[v] += __builtin_convertvector(
+                    *(const bytes *)(const void *)(data + i + v * PART), words);
         for (size_t j = 0; j < LANES; j++)
-            out->rgb[j % 3] += sums[j];
+            out->rgb[j % 3] += sums[j / PART][j % PART];
     }
     for (; i < n; i++)
         out->rgb[i % 3] += data[i];

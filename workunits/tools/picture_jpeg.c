@@ -17,7 +17,7 @@ enum {
     ICC_BYTES = 12,  /* length of "ICC_PROFILE\0", with which an APP2 marker of a profile begins */
     /* Bytes of the file that are read at once. libjpeg's own source manager reads fewer, and
      * decoding is slower with it. */
-    SOURCE_BYTES = 1 << 16
+    SOURCE_BYTES = 1 << 18
 };
 
 /* The state of the decoder: libjpeg's structures, and those of the functions that it calls. */
