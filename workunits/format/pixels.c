@@ -355,7 +355,7 @@ static tc_status load_item(const wu_job *job, size_t index, const tc_poll *poll,
     out->ny = item->ny;
     out->nz = item->nz;
     out->bits = item->bits;
-    enum { WORTH_TRIM = 1 << 20 }; /* bytes of samples from which on freed memory is given back */
+    enum { WORTH_TRIM = 1 << 26 }; /* bytes of samples from which on freed memory is given back */
     const tc_status status = load_pixels(&l, err);
     free(l.image);
     free(l.pieces);
