@@ -46,22 +46,67 @@ tc_status wu_make_folder(const char *folder, tc_err *err)
 tc_status wu_csv_open(const char *folder, const char *name, wu_csv *csv, tc_err *err)
 {
     char *const path = wu_join_path(folder, name, ".csv");
-    *csv = (wu_csv){ .line_begun = false };
+    csv->out = (wu_new_file){ .file = NULL };
+    csv->line_begun = false;
+    csv->error = 0;
+    csv->n = 0;
     const tc_status status =
         path == NULL ? tc_no_memory(err, name) : wu_new_file_open(path, &csv->out, err);
     free(path);
     return status;
 }
 
+/* Writes the bytes that are waiting to the file. */
+static void flush(wu_csv *csv)
+{
+    errno = 0;
+    if (fwrite(csv->waiting, 1, csv->n, csv->out.file) != csv->n && csv->error == 0)
+        csv->error = errno != 0 ? errno : EIO;
+    csv->n = 0;
+}
+
+static tc_status fail_write(const wu_csv *csv, tc_err *err)
+{
+    return tc_fail(err, TC_IO, "%s: cannot write: %s", csv->out.path, strerror(csv->error));
+}
+
+/* Makes room for `bytes` bytes in csv->waiting, at most WU_CELL_MAX. */
+static inline void reserve(wu_csv *csv, size_t bytes)
+{
+    assert(bytes <= WU_CELL_MAX);
+    if (sizeof csv->waiting - csv->n < bytes)
+        flush(csv);
+}
+
+static inline void put_char(wu_csv *csv, char c)
+{
+    reserve(csv, 1);
+    csv->waiting[csv->n++] = c;
+}
+
+static void put_bytes(wu_csv *csv, const char *text, size_t n)
+{
+    for (size_t part; n > 0; text += part, n -= part) {
+        part = n < WU_CELL_MAX ? n : WU_CELL_MAX;
+        reserve(csv, part);
+        memcpy(csv->waiting + csv->n, text, part);
+        csv->n += part;
+    }
+}
+
 tc_status wu_csv_close(wu_csv *csv, tc_status status, tc_err *err)
 {
+    if (csv->out.file != NULL)
+        flush(csv);
+    if (status == TC_OK && csv->error != 0)
+        status = fail_write(csv, err);
     return wu_new_file_close(&csv->out, status, err);
 }
 
 static void begin_cell(wu_csv *csv)
 {
     if (csv->line_begun)
-        fputc(',', csv->out.file);
+        put_char(csv, ',');
     csv->line_begun = true;
 }
 
@@ -80,26 +125,26 @@ static bool begins_formula(const char *text)
 /* Writes the text of a cell. Puts an apostrophe before a formula, so that it is not computed. A
  * formula may be at the beginning, or after a character that some program accepts as a separator of
  * cells. Control characters except separators become '?'. */
-static void put_text(FILE *out, const char *text)
+static void put_text(wu_csv *csv, const char *text)
 {
     static const char separators[] = ",;|\t\r\n",
                       plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./";
     const size_t n_plain = strspn(text, plain);
     bool begins = n_plain == 0; /* a cell may begin here */
-    (void)fwrite(text, 1, n_plain, out);
+    put_bytes(csv, text, n_plain);
     text += n_plain;
     while (*text != '\0') {
         uint32_t c = 0;
         const size_t n = tc_decode_utf8(text, &c);
         if (begins && begins_formula(text))
-            fputc('\'', out);
+            put_char(csv, '\'');
         begins = strchr(separators, *text) != NULL;
         if (*text == '"')
-            fputc('"', out);
+            put_char(csv, '"');
         if (n > 0 && ((c < ' ' && !begins) || (c >= 0x7f && c < 0xa0)))
-            fputc('?', out);
+            put_char(csv, '?');
         else
-            (void)fwrite(text, 1, n > 0 ? n : 1, out);
+            put_bytes(csv, text, n > 0 ? n : 1);
         text += n > 0 ? n : 1;
     }
 }
@@ -110,31 +155,29 @@ void wu_csv_put_cell(wu_csv *csv, const char *text)
     const bool quoted = text[strcspn(text, ",;|\t\"\r\n")] != '\0';
     begin_cell(csv);
     if (quoted)
-        fputc('"', csv->out.file);
-    put_text(csv->out.file, text);
+        put_char(csv, '"');
+    put_text(csv, text);
     if (quoted)
-        fputc('"', csv->out.file);
+        put_char(csv, '"');
 }
 
 void wu_csv_put_value(wu_csv *csv, const wu_array_info *info, const void *data)
 {
-    /* The text begins with the comma before the cell, so that both are written by one call. */
-    char text[1 + WU_CELL_MAX];
-    text[0] = ',';
-    wu_value_text(info, data, text + 1);
     if (info->dtype == WU_STR) {
-        wu_csv_put_cell(csv, text + 1);
+        char text[WU_CELL_MAX];
+        wu_value_text(info, data, text);
+        wu_csv_put_cell(csv, text);
         return;
     }
-    fputs(text + !csv->line_begun, csv->out.file);
-    csv->line_begun = true;
+    begin_cell(csv);
+    reserve(csv, WU_CELL_MAX);
+    wu_value_text(info, data, csv->waiting + csv->n);
+    csv->n += strlen(csv->waiting + csv->n);
 }
 
 tc_status wu_csv_end_line(wu_csv *csv, tc_err *err)
 {
     csv->line_begun = false;
-    errno = 0;
-    if (fputc('\n', csv->out.file) != EOF && ferror(csv->out.file) == 0)
-        return TC_OK;
-    return tc_fail(err, TC_IO, "%s: cannot write: %s", csv->out.path, strerror(errno));
+    put_char(csv, '\n');
+    return csv->error == 0 ? TC_OK : fail_write(csv, err);
 }

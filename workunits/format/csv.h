@@ -15,6 +15,9 @@
 typedef struct wu_csv {
     wu_new_file out;
     bool line_begun; /* the current line has a cell already */
+    int error;       /* errno of the first write that failed; 0 if none has */
+    size_t n;        /* bytes of `waiting`, which are not yet written to the file */
+    char waiting[2 * WU_CELL_MAX];
 } wu_csv;
 
 /* Begins the file folder/NAME.csv. *out must be closed by wu_csv_close, also after a failure. */
