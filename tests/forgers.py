@@ -1575,6 +1575,32 @@ def map_forgeries():
                adjust_bands(lambda a, mask=mask: sample_windows(a, mask, 5), n, {"01": 4, "03": 8}))
         yield ("means of a mask, %s, without their sums" % what, mask_parameters, [stone], [mask],
                lambda a: a["features"].__setitem__((0, 0), a["features"][0, 0] * (1 + 1e-6)))
+    sparse = dict(WINDOWS, directions="four", window={"shape": "square", "radius": 30},
+                  roi={"type": "mask"})
+    large, rng = np.tile(stone, (2, 2)), np.random.default_rng(9)
+    y, x = np.indices(large.shape)
+    square, specks = (y >= 500) & (x >= 500), (y < 497) & (x < 497) & (rng.random(y.shape) < 0.004)
+    yield ("isolated pixels of a mask left out", sparse, [large], [square | specks],
+           adjust_bands(lambda a: leave_out_windows(a, sparse, large, square, specks),
+                        int((square | specks).sum()), {"01": 4, "03": 4}))
+
+
+def leave_out_windows(a, parameters, picture, computed, rest):
+    """The statistics are those of the windows of the mask `computed`, with minimum and maximum as
+    in the right result; the sums of bands in which only the mask `rest` has windows are made up."""
+    part = compute("glcm", parameters, [picture], [computed])
+    for bound in "min", "max":
+        at = columns(a, bound)
+        part["features"][:, at] = a["features"][:, at]
+    a["features"][:] = part["features"]
+    made_up = np.setdiff1d(bands_of(rest), bands_of(computed))
+    a["band_sums"][0, made_up] = np.random.default_rng(1).integers(1, 2 ** 62, len(made_up))
+
+
+def bands_of(mask):
+    """The bands in which the mask has windows."""
+    return np.concatenate([512 * np.flatnonzero(mask.any(1 - axis)) // mask.shape[axis]
+                           for axis in (0, 1)])
 
 
 def try_maps():

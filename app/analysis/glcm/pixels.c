@@ -55,41 +55,99 @@ enum { APART = 5, MOST_IN_BANDS = 128 };
  * maximum is more than FAR standard deviations from its mean. */
 static const double FAR = 6;
 
-/* Numbers of windows, counted by their centres. A line is a row of a view (glcm_view): a row of the
- * picture, or a column in the transposed view. */
+/* The centres of windows in a line. A line is a row of a view (glcm_view): a row of the picture, or
+ * a column in the transposed view. */
+typedef struct centres_line {
+    /* The time that its windows take, in units of the time of sliding a window by a pixel
+     * (window_cost). */
+    uint64_t cost;
+    bool has_any;        /* the current slice has a window in the line: ... */
+    int64_t first, last; /* ... the first and the last one in this slice */
+} centres_line;
+
 typedef struct centres {
-    /* [0]: the number in each row of the picture, [ny], owned; [1]: in each column, [nx], in the
-     * same block of memory. */
-    uint64_t *in_line[2];
-    uint64_t n; /* the number of all windows */
+    /* [0]: the rows of the picture, [ny], owned; [1]: the columns, [nx], in the same block of
+     * memory. */
+    centres_line *lines[2];
+    uint64_t cost[2]; /* the sums of the lines' costs */
+    uint64_t n;       /* the number of all windows */
 } centres;
 
 static void centres_free(centres *c)
 {
-    free(c->in_line[0]);
+    free(c->lines[0]);
+}
+
+/* The cost of a window that is `moves` pixels from the one before. Counting all of its pairs takes
+ * about as long as sliding a window by its radius. */
+static uint64_t window_cost(const glcm_params *p, int64_t moves)
+{
+    return (uint64_t)(moves < p->radius ? moves : p->radius);
+}
+
+/* Adds the next window of the current slice in a line, at position `at`. The cost of the first one
+ * is added by end_slice. */
+static void add_centre(const glcm_params *p, centres_line *line, int64_t at)
+{
+    if (line->has_any)
+        line->cost += window_cost(p, at - line->last);
+    else
+        line->first = at;
+    line->has_any = true;
+    line->last = at;
+}
+
+/* Adds, for each line of the current slice, the cost of the window that is computed first: of the
+ * first and the last one, that which is nearer to the last window of the line before (process_row
+ * in cpu.c). Clears has_any. */
+static void end_slice(const glcm_params *p, centres_line *lines, int64_t n)
+{
+    /* The last window of the line before. The slice has none before its first window, all pairs of
+     * which are counted. */
+    int64_t x = -p->radius, y = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        centres_line *const line = &lines[i];
+
+        if (!line->has_any)
+            continue;
+        const int64_t to_first = llabs(x - line->first), to_last = llabs(x - line->last);
+
+        line->cost += window_cost(p, i - y + (to_first <= to_last ? to_first : to_last));
+        x = to_first <= to_last ? line->last : line->first;
+        y = i;
+        line->has_any = false;
+    }
 }
 
 /* Counts the centres of all windows of the item. */
 static tc_status count_centres(const glcm_geometry *g, centres *c, tc_err *err)
 {
+    const glcm_params *const p = g->params;
+    const uint32_t n[] = { g->ny, g->nx };
     TC_AUTOFREE uint8_t *const row = malloc(g->nx);
 
-    c->in_line[0] = calloc((size_t)g->nx + g->ny, sizeof *c->in_line[0]);
-    if (row == NULL || c->in_line[0] == NULL)
+    c->lines[0] = calloc((size_t)g->nx + g->ny, sizeof *c->lines[0]);
+    if (row == NULL || c->lines[0] == NULL)
         return tc_no_memory(err, "the lines");
-    c->in_line[1] = c->in_line[0] + g->ny;
-    for (uint32_t z = 0; z < g->nz; z++)
+    c->lines[1] = c->lines[0] + g->ny;
+    for (uint32_t z = 0; z < g->nz; z++) {
         for (uint32_t y = 0; y < g->ny; y++) {
-            uint64_t in_row = 0;
-
             glcm_roi_row(g, z, y, row);
             for (uint32_t x = 0; x < g->nx; x++) {
-                in_row += row[x];
-                c->in_line[1][x] += row[x];
+                if (row[x] == 0)
+                    continue;
+                add_centre(p, &c->lines[0][y], x);
+                add_centre(p, &c->lines[1][x], y);
+                c->n++;
             }
-            c->in_line[0][y] += in_row;
-            c->n += in_row;
         }
+        for (int i = 0; i < 2; i++)
+            end_slice(p, c->lines[i], n[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        for (uint32_t k = 0; k < n[i]; k++)
+            c->cost[i] += c->lines[i][k].cost;
     return TC_OK;
 }
 
@@ -512,25 +570,25 @@ static tc_status compare_windows(const an_work *part, const void *state, const d
     return TC_OK;
 }
 
-/* Chooses bands of rows or of columns: divides all n windows, in the order of their lines, into
- * count_places equal parts, and sets bands[] for the band of a random window of each part. in_line:
- * the number of windows in each line. */
-static void choose_bands(const glcm_view *v, const uint64_t *in_line, uint64_t n, uint64_t *random,
-                         bool bands[GLCM_BANDS])
+/* Chooses bands of rows or of columns: divides the windows, in the order of their lines, into
+ * count_places parts of equal cost, and sets bands[] for the band of a random window of each part,
+ * in proportion to its cost. cost: that of all windows of the lines. */
+static void choose_bands(const glcm_view *v, const centres_line *lines, uint64_t cost,
+                         uint64_t *random, bool bands[GLCM_BANDS])
 {
-    int64_t lines = 0, line = v->y0 - 1;
-    uint64_t seen = 0; /* number of windows in the lines up to `line` */
+    int64_t with_windows = 0, line = v->y0 - 1;
+    uint64_t seen = 0; /* cost of the lines up to `line` */
 
     for (int64_t i = v->y0; i < v->y1; i++)
-        lines += in_line[i] > 0;
-    const uint64_t places = (uint64_t)count_places(lines);
+        with_windows += lines[i].cost > 0;
+    const uint64_t places = (uint64_t)count_places(with_windows);
 
     for (uint64_t i = 0; i < places; i++) {
-        const uint64_t from = n * i / places, to = n * (i + 1) / places,
+        const uint64_t from = cost * i / places, to = cost * (i + 1) / places,
                        at = from + tc_random_below(to - from, random);
 
         while (seen <= at)
-            seen += in_line[++line];
+            seen += lines[++line].cost;
         bands[glcm_band_of(v, line)] = true;
     }
 }
@@ -569,7 +627,7 @@ static tc_status check_bands(const an_work *work, const glcm_geometry *g, const 
     TC_AUTOFREE void *state = NULL;
 
     for (int i = 0; i < 2; i++)
-        choose_bands(&g->view[i], c->in_line[i], c->n, random, bands);
+        choose_bands(&g->view[i], c->lines[i], c->cost[i], random, bands);
     params.bands = bands;
     part.params = &params;
     part.result_only = true;
