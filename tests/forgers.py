@@ -600,6 +600,26 @@ def small_structure(parameters, picture, top=151, left=173, side=64, cx=38.08, c
     return change
 
 
+def disc_beside_half_plane():
+    """A picture of a disc that darkens outwards, and right of a gap of 9 pixels all bright."""
+    y, x = np.indices((500, 500))
+    picture = (235 - np.hypot(y - 250, x - 95)).clip(60, 180)
+    picture[:, 121:130], picture[:, 130:] = 60, 180
+    return (picture + np.random.default_rng(1).normal(0, 3, y.shape)).clip(0, 255).astype(np.uint8)
+
+
+def leave_out_half_plane(parameters, picture):
+    """A forgery: in the second stretch all right of the gap vanishes; the rest is computed further
+    in the left part of the picture."""
+    def change(a, analysis):
+        first = masks_of(a)[:2]
+        start = (first[1] > 0) & (np.arange(500) < 125)
+        later = dict(parameters, iterations=parameters["iterations"] - 100, init={"type": "mask"})
+        part = compute(analysis, later, [picture[:, :200]], masks=[start[:, :200]])
+        set_masks(a, first + [np.pad(side, ((0, 0), (0, 300))) for side in masks_of(part)])
+    return change
+
+
 def never_converges(parameters):
     """A forgery: it did not converge, but stayed as it is for all iterations."""
     def change(a, _analysis):
@@ -1307,6 +1327,11 @@ def cheap_forgeries():
         yield "levelset", "everything" + suffix, level, [coin], None, stays(np.ones_like)
         yield "levelset", "mirrored" + suffix, level, [coin], None, stays(np.fliplr)
         yield "levelset", "Otsu's side" + suffix, level, [coin], None, stays(lambda _m: coin > 107)
+    both = dict(LEVEL, iterations=1550, dt=0.2,
+                init={"type": "ball", "cx": 122, "cy": 250, "r": 26})
+    yield ("levelset", "one of the two structures that the start covers", both,
+           [disc_beside_half_plane()], None,
+           leave_out_half_plane(both, disc_beside_half_plane()))
     less = dict(LEVEL, iterations=400, reinit_every=0)
     yield ("levelset", "half of the iterations, without a history", less, [coin], None,
            compute_with(dict(less, iterations=200), [coin]))

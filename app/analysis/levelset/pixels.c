@@ -11,11 +11,14 @@
 #include "app/base/random.h"
 
 enum {
-    RANDOM = 5,      /* greatest number of stretches chosen at random that are repeated */
-    LARGEST = 2,     /* greatest number of stretches that are repeated because more voxels change
-                        sides in them than in the others */
-    LARGEST_PART = 1 /* the same for the voxels that change sides as a part of those inside */
+    RANDOM = 3,       /* greatest number of stretches chosen at random that are repeated */
+    LARGEST = 2,      /* greatest number of stretches that are repeated because more voxels change
+                         sides in them than in the others */
+    LARGEST_PART = 1, /* the same for the voxels that change sides as a part of those inside */
+    AGAINST = 1       /* the same for the voxels that change sides against the data term */
 };
+/* Greatest number of stretches that choose_by_changes chooses: the first one, and those above. */
+enum { BY_CHANGES = 1 + LARGEST + LARGEST_PART + AGAINST };
 /* With a narrow band, repeating a stretch takes this many times as long as the stretch takes when
  * the whole item is computed. */
 static const double ALONE = 1.7;
@@ -39,6 +42,8 @@ typedef struct evolution {
     uint32_t outside;                /* bit i: some voxel is outside in kept sides i */
     size_t changes[LS_HISTORY_BITS]; /* number of voxels that change sides in each stretch */
     size_t gains[LS_HISTORY_BITS];   /* number of those of them that are inside at its end */
+    size_t against[LS_HISTORY_BITS]; /* number of those of them that the data term pushes to the
+                                        side that they leave */
     size_t first_inside;             /* number of voxels that are inside in kept sides 0 */
     uint64_t last_change; /* last iteration in which a voxel changed sides in the stretch that was
                              repeated last; the stretch's beginning if there is none */
@@ -51,8 +56,8 @@ static bool is_inside(const evolution *w, uint32_t i, size_t voxel)
 }
 
 /* Sets the members from `moves` to `first_inside`, and checks that the first kept sides are those
- * of the start. */
-static tc_status gather_sides(evolution *w, tc_err *err)
+ * of the start. data: [voxels]: the data term; below 0 where it pushes the interface outwards. */
+static tc_status gather_sides(evolution *w, const float *data, tc_err *err)
 {
     const wu_pixels *const px = w->work->pixels;
     const uint32_t last = w->kept - 1;
@@ -70,6 +75,7 @@ static tc_status gather_sides(evolution *w, tc_err *err)
 
                     w->changes[k]++;
                     w->gains[k] += next >> k & 1;
+                    w->against[k] += (next >> k & 1) != 0 ? data[i] > 0 : data[i] < 0;
                 }
                 w->first_inside += sides & 1;
                 w->moves |= sides ^ next;
@@ -172,20 +178,23 @@ static void choose_one(const double size[], uint32_t n, uint32_t *chosen)
         *chosen |= UINT32_C(1) << largest;
 }
 
-/* Chooses up to LARGEST + LARGEST_PART of the first n stretches: those in which the most voxels
- * change sides, and those in which these are the greatest part of all that are inside before or
- * after. A forged history that jumps to made-up sides has such a stretch; by its part if the
- * made-up sides are few and grow later. Returns a mask: bit i is set if stretch i is chosen. */
-static uint32_t choose_largest(const evolution *w, uint32_t n)
+/* Chooses up to BY_CHANGES of the first n stretches: the first one; those in which the most
+ * voxels change sides; those in which these are the greatest part of all that are inside before or
+ * after; and those in which most of them change sides against the data term. A forged history that
+ * jumps to made-up sides has such a stretch: by its part if the made-up sides are few and grow
+ * later; against the data term if it leaves out a part of the structure that grows later. Returns a
+ * mask: bit i is set if stretch i is chosen. */
+static uint32_t choose_by_changes(const evolution *w, uint32_t n)
 {
-    uint32_t chosen = 0;
-    double number[LS_HISTORY_BITS], part[LS_HISTORY_BITS];
+    uint32_t chosen = n > 0;
+    double number[LS_HISTORY_BITS], part[LS_HISTORY_BITS], against[LS_HISTORY_BITS];
     size_t inside = w->first_inside; /* number of voxels inside at the stretch's beginning */
 
     for (uint32_t i = 0; i < n; i++) {
         const size_t either = inside + w->gains[i];
 
         number[i] = (double)w->changes[i];
+        against[i] = (double)w->against[i];
         part[i] = number[i] / (double)either;
         inside = either - (w->changes[i] - w->gains[i]);
     }
@@ -193,6 +202,8 @@ static uint32_t choose_largest(const evolution *w, uint32_t n)
         choose_one(number, n, &chosen);
     for (int k = 0; k < LARGEST_PART; k++)
         choose_one(part, n, &chosen);
+    for (int k = 0; k < AGAINST; k++)
+        choose_one(against, n, &chosen);
     return chosen;
 }
 
@@ -200,9 +211,9 @@ static uint32_t choose_largest(const evolution *w, uint32_t n)
  * once a stretch ends with the sides that it began with, or with all voxels on one side, no sides
  * can change any more: from there on, only this stretch is repeated. If there is no such stretch,
  * the stretch that ends at the mask is repeated, if the last kept sides are those of the mask. Also
- * repeated are the end of the evolution and, of the earlier stretches, those of choose_largest and
- * up to RANDOM others. Returns TC_NO_MATCH if kept sides change after they can no longer change, or
- * if the evolution goes on although it has converged by then. */
+ * repeated are the end of the evolution and, of the earlier stretches, those of choose_by_changes
+ * and up to RANDOM others. Returns TC_NO_MATCH if kept sides change after they can no longer
+ * change, or if the evolution goes on although it has converged by then. */
 static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
 {
     /* full: the number of stretches between kept sides; both: a mask of the kept sides with voxels
@@ -234,7 +245,7 @@ static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
                            (unsigned long long)w->last_change);
     } else if (!tail && n > 0)
         return_if_error(repeat_stretch(w, --n, full, err));
-    chosen = choose_largest(w, n);
+    chosen = choose_by_changes(w, n);
     left = n - (uint32_t)__builtin_popcount(chosen);
     wanted = left < RANDOM ? left : RANDOM;
     if (tail && (rests || w->converged))
@@ -253,6 +264,7 @@ static tc_status check_stretches(evolution *w, uint64_t *random, tc_err *err)
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
 {
     ls_params p;
+    ls_force force;
     evolution w = { .work = work, .p = &p, .mask = out->arrays[LS_OUT_MASK].data };
 
     if (work->plan.flops < FEW)
@@ -265,7 +277,10 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     w.run = *(const int64_t *)wu_output_data(out, "iterations_run");
     w.converged = *(const uint8_t *)wu_output_data(out, "converged") != 0;
     w.kept = ls_history_count(&p, w.run, w.converged);
-    return_if_error(gather_sides(&w, err));
+    return_if_error(ls_force_make(work, &force, err));
+    const tc_status status = gather_sides(&w, force.data, err);
+    ls_force_free(&force);
+    return_if_error(status);
     return check_stretches(&w, random, err);
 }
 
@@ -277,6 +292,6 @@ double ls_pixels_share(const an_work *work)
         return 1;
     /* Besides these stretches, check_stretches repeats two: the stretch after which no sides can
      * change, and the end of the evolution. */
-    return fmin(1, (p->band > 0 ? ALONE : 1) * (RANDOM + LARGEST + LARGEST_PART + 2) /
+    return fmin(1, (p->band > 0 ? ALONE : 1) * (RANDOM + BY_CHANGES + 2) /
                        (ls_history_count(p, p->iterations, false) - 1.0));
 }
