@@ -134,6 +134,19 @@ def test_large_objects():
                 spacing=[2, 1, 1])], 2)
 
 
+def test_more_threads_than_parts():
+    """Small objects, and a large one of fewer parts than threads: some threads only have small
+    ones."""
+    labels = np.zeros((560, 1070), int)
+    labels[:560:8, 1060] = np.arange(1, 71)
+    labels[20:540, 20:1040] = 71
+    items = [item("one", [texture(1, *labels.shape)], labels=[labels])]
+    want = compute({}, items)["object_glcm"].tobytes()
+    runs = [compute({}, items, 8) for _ in range(8)]
+    tap.ok(all(got and got["object_glcm"].tobytes() == want for got in runs),
+           "a large object of fewer parts than threads")
+
+
 # --- the phantom ----------------------------------------------------------------------------------
 
 # The values in IBSI's reference manual for the four ways of aggregation, in this order: by slice,
@@ -322,6 +335,7 @@ def main():
     test_phantom()
     test_random_objects()
     test_large_objects()
+    test_more_threads_than_parts()
     test_sources_of_labels()
     test_labels_of_results()
     test_real_pictures()

@@ -210,8 +210,9 @@ static bool end_pass(cpu_worker *w)
     large_object *const g = &w->large;
     scratch *const first = &w->scratch[0];
 
-    if (g->pass == PAIRS) /* thread 0 may have had no part, and so not have begun its matrix */
-        obj_pairs_begin(&w->o, &first->pairs, w->index.area[w->object]);
+    for (unsigned t = 0; g->pass == PAIRS && t < w->work->threads; t++)
+        /* A thread without a part has not begun its matrix, which may still be listed. */
+        obj_pairs_begin(&w->o, &w->scratch[t].pairs, w->index.area[w->object]);
     for (unsigned t = 1; t < w->work->threads; t++) {
         scratch *const s = &w->scratch[t];
 
