@@ -234,6 +234,27 @@ def add_large_regions(n, side, area):
     return change
 
 
+def grains_in_rings():
+    """A picture of 400 rings, each with five discs inside."""
+    return draw_discs([disc for y in range(40, 1600, 80) for x in range(40, 1600, 80)
+                       for disc in ((y, x, 30, 90), (y, x, 27, -90), (y, x, 5, 90),
+                                    *((y + a, x + b, 5, 90) for a in (-10, 10)
+                                      for b in (-10, 10)))], 3)
+
+
+def add_grains(parameters, picture):
+    """A forgery: what lies in holes, which are filled, is added as regions of its own."""
+    def change(a, analysis):
+        part = compute(analysis, dict(parameters, fill_holes=False), [picture])
+        grains = part["region_area"] < 200
+        order = np.argsort(np.concatenate([a["region_bbox"][:, 0], part["region_bbox"][grains, 0]]),
+                           kind="stable")
+        for name in [m for m in a if m.startswith("region_")]:
+            a[name] = np.concatenate([a[name], part[name][grains]])[order]
+        relabel(a, np.ones(len(order), bool))
+    return change
+
+
 def cells_and_specks(density):
     """A picture of 144 discs and of specks of single pixels, this share of the pixels."""
     picture = draw_discs([], 3)
@@ -1052,6 +1073,10 @@ def cheap_forgeries():
                [close_discs()], None, leave_out(lambda a: a["region_bbox"][:, 0] < 1320))
         yield ("cellcount", "60 large regions invented beside 3600, " + suffix, dict(step, **more),
                [many_discs()], None, add_large_regions(60, 150, 20000))
+    for more in filled, dict(filled, split="distance"), dict(filled, smooth=0.5):
+        whole = dict(step, **more)
+        yield ("cellcount", "grains in filled rings as well, " + ", ".join(more), whole,
+               [grains_in_rings()], None, add_grains(whole, grains_in_rings()))
     for more in filled, usual:
         yield ("cellcount", "all rows twice, " + ", ".join(more), dict(step, **more), [cells_],
                None, repeat_rows)

@@ -44,6 +44,9 @@ enum { LEAST_DRAWN = 40 };
  * of the whole picture, or LEAST_ROOM plus 1 / ROOM_IN_TILE of the pixels of a tile. All components
  * of a part together are followed for about ROOMS times `room` pixels. */
 enum { ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256, ROOMS = 12 };
+/* fill_holes: of each part, the background around at most this many listed components, which need
+ * not be in the box of another region, is followed to see whether they lie in a hole. */
+enum { OUTSIDES = 4 };
 /* A component is too wide for the number of its pixels if its box has more pixels than LEAST_ROOM
  * plus SPARSE times that number. */
 enum { SPARSE = 16 };
@@ -95,17 +98,25 @@ typedef struct table {
     size_t n;                      /* rows */
     const int64_t *area, *bbox;    /* [n], [n][4]: y0, x0, y1, x1 */
     const double *mean, *centroid; /* [n], [n][2]: y, x */
+    int64_t tallest;               /* the greatest height of a box */
     const int32_t *labels; /* the label image of the whole picture; NULL: the result has none */
 } table;
 
 static table table_of(const cc_params *p, const wu_output *out)
 {
-    return (table){ .n = (size_t)wu_output_find(out, "region_item")->info.shape[0],
-                    .area = wu_output_data(out, "region_area"),
-                    .bbox = wu_output_data(out, "region_bbox"),
-                    .mean = wu_output_data(out, "region_mean"),
-                    .centroid = wu_output_data(out, "region_centroid"),
-                    .labels = p->labels ? out->arrays[out->n - 1].data : NULL };
+    table t = { .n = (size_t)wu_output_find(out, "region_item")->info.shape[0],
+                .area = wu_output_data(out, "region_area"),
+                .bbox = wu_output_data(out, "region_bbox"),
+                .mean = wu_output_data(out, "region_mean"),
+                .centroid = wu_output_data(out, "region_centroid"),
+                .labels = p->labels ? out->arrays[out->n - 1].data : NULL };
+
+    for (size_t i = 0; i < t.n; i++) {
+        const int64_t height = t.bbox[4 * i + 2] - t.bbox[4 * i];
+
+        t.tallest = height > t.tallest ? height : t.tallest;
+    }
+    return t;
 }
 
 /* A part of the picture: a tile with its margin, or the whole picture. Its core is the part without
@@ -121,6 +132,7 @@ typedef struct part {
     size_t looks;              /* components that are not known, or have a region in the table */
     size_t known;              /* components that have a region in the table */
     size_t drawn;              /* components that were followed from a random pixel */
+    int outsides;              /* see OUTSIDES */
     bool large; /* a component was too large, or too wide for the number of its pixels, to be
                    followed */
     uint32_t doubtful[4]; /* after a failure of check_part: box of the component or row that does
@@ -361,23 +373,30 @@ static tc_status check_regions(const cc_params *p, const part *q, const table *t
 
 /* --- components ------------------------------------------------------------------------------ */
 
+/* The number, among the rows of the part, of the first one whose box does not begin above y. Rows
+ * are sorted by y0. */
+static size_t first_row(const part *q, const table *t, uint32_t y)
+{
+    size_t first = 0, end = q->n_rows;
+
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+
+        if (region_of(q, t, middle).y0 < y)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
 /* Finds the row of the table with the measurements of region c, which was computed here. Returns
  * the row's number among those of the part, or n_rows if there is none. */
 static size_t row_of_part(const part *q, const table *t, const cc_region *c)
 {
     const double n = c->area;
-    size_t first = 0, end = q->n_rows;
 
-    /* Rows are sorted by y0. */
-    while (first < end) {
-        const size_t middle = first + (end - first) / 2;
-
-        if (region_of(q, t, middle).y0 < c->y0)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    for (; first < q->n_rows; first++) {
+    for (size_t first = first_row(q, t, c->y0); first < q->n_rows; first++) {
         const region r = region_of(q, t, first);
 
         if (r.y0 != c->y0)
@@ -484,26 +503,76 @@ static void set_doubtful(part *q, uint32_t y0, uint32_t x0, uint32_t y1, uint32_
     memcpy(q->doubtful, box, sizeof box);
 }
 
-/* Whether component c, which q->f has just followed, lies in a hole of another component. The
- * background around it, which touches its first pixel from above, is followed; if that is too
- * large, or reaches the part's border, the answer is false. Updates s->left. */
-static bool is_in_hole(part *q, const an_component *c, sought *s)
+/* Follows the background around a component, from the pixel above `first`, the first pixel of the
+ * component in the raster; at most `room` pixels. Returns whether that is all of a hole. Updates
+ * s->left. */
+static bool follow_hole(const part *q, size_t first, size_t room, an_component *hole, sought *s)
 {
     const uint32_t nx = q->f.px->nx;
     an_follow outside = q->f;
-    an_component hole;
-    size_t first = q->f.queue[0];
 
-    for (size_t k = 1; k < c->pixels; k++)
-        first = q->f.queue[k] < first ? q->f.queue[k] : first;
+    *hole = (an_component){ .whole = true };
     if (first < nx)
         return false;
     outside.above = !q->f.above;
     outside.corners = !q->f.corners;
-    an_follow_component(&outside, first - nx, &hole);
-    s->left -= hole.pixels < s->left ? (size_t)hole.pixels : s->left;
-    return hole.whole &&
-           !cc_at_border(hole.lo[2], hole.lo[1], hole.hi[2], hole.hi[1], nx, q->f.px->ny);
+    outside.room = room < outside.room ? room : outside.room;
+    an_follow_component(&outside, first - nx, hole);
+    s->left -= hole->pixels < s->left ? (size_t)hole->pixels : s->left;
+    return hole->whole &&
+           !cc_at_border(hole->lo[2], hole->lo[1], hole->hi[2], hole->hi[1], nx, q->f.px->ny);
+}
+
+/* The first pixel in the raster of component c, which q->f has just followed. */
+static size_t first_pixel(const part *q, const an_component *c)
+{
+    size_t first = q->f.queue[0];
+
+    for (size_t k = 1; k < c->pixels; k++)
+        first = q->f.queue[k] < first ? q->f.queue[k] : first;
+    return first;
+}
+
+/* Whether the box of c lies within the half-open box y0, x0, y1, x1, and reaches none of its sides.
+ */
+static bool is_inside(const an_component *c, uint32_t y0, uint32_t x0, uint32_t y1, uint32_t x1)
+{
+    return c->lo[1] > y0 && c->lo[2] > x0 && c->hi[1] < y1 && c->hi[2] < x1;
+}
+
+/* fill_holes: checks that component c, which q->f has just followed and which has a region in the
+ * table, lies in no hole of another one. It is enough to follow the background around those in a
+ * box of the table; OUTSIDES others may be in a hole of a component that is split, or left out. */
+static tc_status check_outside(part *q, const table *t, const an_component *c, sought *s,
+                               tc_err *err)
+{
+    const size_t first = first_pixel(q, c);
+    bool fills = false, large = false; /* in a hole; in one that is too large to be followed */
+    an_component hole;
+
+    for (size_t k = first_row(q, t, c->lo[1]); k > 0 && !fills && !large; k--) {
+        const region r = region_of(q, t, k - 1);
+
+        if (r.y0 + t->tallest <= c->hi[1])
+            break;
+        if (!is_inside(c, r.y0, r.x0, r.y1, r.x1))
+            continue;
+        fills = follow_hole(q, first, (size_t)t->area[r.row], &hole, s);
+        large = !hole.whole && (size_t)t->area[r.row] > q->f.room &&
+                is_inside(&hole, r.y0, r.x0, r.y1, r.x1);
+    }
+    if (!fills && !large && q->outsides < OUTSIDES) {
+        q->outsides++;
+        fills = follow_hole(q, first, q->f.room / 2, &hole, s);
+    }
+    /* What encloses a hole must lie in the core. */
+    fills = fills && is_inside(&hole, q->y0, q->x0, q->y1, q->x1);
+    if (!fills && !large)
+        return TC_OK;
+    set_doubtful(q, c->lo[1], c->lo[2], c->hi[1], c->hi[2]);
+    return tc_fail(err, fills ? TC_BAD_INPUT : TC_NO_MATCH,
+                   "regions: the one around pixel %zu lies in a hole of another",
+                   in_picture(q, first));
 }
 
 /* Whether row s->row of the table could be a region of component c, by its box: not if c is another
@@ -551,7 +620,8 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
                                  tc_err *err)
 {
     const cc_params *const p = work->params;
-    an_component c;
+    an_component c, hole;
+    bool listed = false; /* a region of the component is in the table */
     TC_AUTO(cc_parts_free) cc_parts parts = { .n = 0 };
 
     an_follow_component(&q->f, i, &c);
@@ -588,12 +658,14 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
             found == q->n_rows &&
             cc_passes_at_any_contrast(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0);
 
-        s->in_hole = missing && p->fill_holes && is_in_hole(q, &c, s);
+        /* With fill_holes what lies in a hole of another component is no region. */
+        s->in_hole =
+            missing && p->fill_holes && follow_hole(q, first_pixel(q, &c), q->f.room, &hole, s);
         if (s->in_hole)
             return TC_OK;
         note_contrast(p, q, &parts.part[k], found < q->n_rows, border);
         note_pixels(p, r, found < q->n_rows, border, s);
-        s->listed_any = s->listed_any || found < q->n_rows;
+        listed = listed || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
         if (missing) {
             set_doubtful(q, c.lo[1], c.lo[2], c.hi[1], c.hi[2]);
@@ -607,7 +679,8 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         if (t->labels != NULL && (label > 0 || !p->fill_holes))
             return_if_error(check_label(p, q, t, &c, &parts, k, label, err));
     }
-    return TC_OK;
+    s->listed_any = s->listed_any || listed;
+    return listed && p->fill_holes ? check_outside(q, t, &c, s, err) : TC_OK;
 }
 
 /* Checks that row s->row of the table is a region of a component that has a pixel in the top row of
