@@ -28,8 +28,7 @@ enum { BY_AREA = LOOKS / 4, STARTS = LOOKS / 8 };
 /* In a whole picture, up to MORE further random pixels are followed, until LEAST_DRAWN components
  * of random pixels have a region in the table or are not known. */
 enum { MORE = 8 * LOOKS };
-/* The number of random pixels at which labels, or boxes of regions, are compared with the picture.
- */
+/* The number of random pixels at which labels are compared with the picture. */
 enum { LABELS = 256 };
 /* The number of random places at which two pixels of cells touch only by a corner. The components
  * of these pixels are checked. */
@@ -889,27 +888,6 @@ static tc_status check_corners(const an_work *work, part *q, const table *t, uin
     return TC_OK;
 }
 
-/* Checks, at pixels chosen at random in boxes of regions, that the share of pixels of cells is
- * greater in the boxes than in the whole picture, by at least 0.08. */
-static tc_status check_boxes(const part *q, uint64_t cells, const table *t, uint64_t *random,
-                             tc_err *err)
-{
-    const double all = (double)cells / ((double)q->f.px->nx * q->f.px->ny);
-    double found = 0;
-
-    for (int k = 0; k < LABELS && t->n > 0; k++) {
-        const region r = region_of(q, t, (size_t)tc_random_below(t->n, random));
-        const uint32_t y = r.y0 + (uint32_t)tc_random_below(r.y1 - r.y0, random);
-        const uint32_t x = r.x0 + (uint32_t)tc_random_below(r.x1 - r.x0, random);
-
-        found += an_follow_accepts(&q->f, (size_t)y * q->f.px->nx + x) ? 1.0 / LABELS : 0;
-    }
-    if (t->n > 0 && found < all + 0.08)
-        return tc_fail(err, TC_NO_MATCH, "cells are %.0f%% of the boxes and %.0f%% of the picture",
-                       100 * found, 100 * all);
-    return TC_OK;
-}
-
 /* Fails with TC_NO_MATCH unless at least `least` components and at least half of `looks` are known.
  * A picture without cells passes. */
 static tc_status judge_known(uint64_t cells, size_t looks, size_t known, size_t least, tc_err *err)
@@ -1214,8 +1192,6 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     return_if_error(judge_full_area(p, &q, least_full, err));
     if (p->min_contrast && !p->fill_holes)
         return_if_error(check_rest(p, &q, t, err));
-    if (p->split)
-        return_if_error(check_boxes(&q, cells, t, random, err));
     if (cells > 0 && q.drawn < LEAST_DRAWN)
         return tc_fail(err, TC_NO_MATCH, "only %zu components of pixels were followed", q.drawn);
     return judge_known(cells, q.looks, q.known, LEAST_KNOWN, err);
