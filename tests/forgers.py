@@ -265,6 +265,16 @@ def cells_and_specks(density):
     return np.where(near, discs, picture)
 
 
+def large_and_small_among_specks():
+    """A picture of 576 large discs, each with a small one at its right, and of specks of single
+    pixels, 1.5% of the pixels."""
+    rng = np.random.default_rng(1)
+    discs = draw_discs([disc for y in range(34, 1566, 64) for x in range(34, 1560, 64)
+                        for disc in ((y, x, 20, 90), (y + rng.integers(-6, 7), x + 26, 3, 90))], 3)
+    specks = (rng.random(discs.shape) < 0.015) & (scipy.ndimage.maximum_filter(discs, 5) < 110)
+    return np.where(specks, 140, discs).astype(np.uint8)
+
+
 def discs_and_satellites():
     """A picture of discs, each with a square of 2 x 2 pixels at its right."""
     picture = draw_discs([(y, x, 12, 90) for y in range(30, 1560, 50)
@@ -1066,6 +1076,8 @@ def cheap_forgeries():
     for density in 0.02, 0.1:
         yield ("cellcount", "three of ten cells among specks, %g of the pixels" % density, step,
                [cells_and_specks(density)], None, leave_out_at_random(0.3))
+    yield ("cellcount", "all small ones beside large ones, among specks", step,
+           [large_and_small_among_specks()], None, leave_out(is_small))
     filled = {"fill_holes": True}
     for more in filled, dict(filled, split="distance"):
         suffix = ", ".join(more)

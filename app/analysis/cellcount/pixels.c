@@ -22,11 +22,12 @@
 /* In each tile, or in the whole picture if there are no tiles: the number of boxes of random
  * regions that are checked, and of components of random pixels or regions that are followed. */
 enum { LOOKS = 160 };
-/* How many of the LOOKS components are those of rows chosen in proportion to their areas, and of
- * pixels at which regions start (starts_at). */
-enum { BY_AREA = LOOKS / 4, STARTS = LOOKS / 8 };
+/* How many of the LOOKS components are those of rows chosen in proportion to their areas. */
+enum { BY_AREA = LOOKS / 4 };
 /* In a whole picture, up to MORE further random pixels are followed, until LEAST_DRAWN components
- * of random pixels have a region in the table or are not known. */
+ * of random pixels have a region in the table or are not known. Of up to MORE pixels at which
+ * regions start (starts_at), those are passed over whose components are known and have no region in
+ * the table. */
 enum { MORE = 8 * LOOKS };
 /* The number of random pixels at which labels are compared with the picture. */
 enum { LABELS = 256 };
@@ -417,6 +418,7 @@ typedef struct sought {
     bool unknown;    /* a component is not known: it reaches out of the core, or is too large */
     bool listed_any; /* at least one region of the components is in the table */
     bool large;      /* a component is too large, or too wide for its pixels, to be followed */
+    bool of_hit;     /* the component is that of a hit: `absent` and `small` are needed */
     bool in_hole;    /* the last component lies in a hole of another one, and so is no region */
     double pixels;   /* pixels of all regions of the components */
     double absent, small; /* numbers of pixels of the regions that `part` describes */
@@ -638,9 +640,12 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         s->unknown = false;
         return TC_OK;
     }
+    const int64_t most = p->fill_holes ? (int64_t)(c.hi[1] - c.lo[1]) * (c.hi[2] - c.lo[2])
+                                       : (int64_t)c.pixels; /* pixels of a region */
+
     /* Regions that min_area leaves out need not be computed. */
-    if (!s->unknown && (p->split || p->fill_holes) && !p->min_area_auto && t->labels == NULL &&
-        (int64_t)(c.hi[1] - c.lo[1]) * (c.hi[2] - c.lo[2]) < p->min_area) {
+    if (!s->unknown && !(p->min_area_auto && s->of_hit) && t->labels == NULL &&
+        most < p->min_area) {
         s->pixels += (double)c.pixels;
         return TC_OK;
     }
@@ -817,11 +822,13 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
                              tc_err *err)
 {
     const places of = { starts_at, 62 };
-    uint64_t wanted[STARTS] = { 0 };
-    size_t left = ROOMS * q->f.room, i, by_area[BY_AREA] = { 0 }, start[STARTS] = { 0 }, listed = 0;
-    const size_t starts = choose_places(q, work->params, &of, STARTS, random, wanted, start);
+    uint64_t wanted[MORE] = { 0 };
+    size_t left = ROOMS * q->f.room, i = 0, by_area[BY_AREA] = { 0 }, listed = 0;
+    size_t start[MORE] = { 0 }, order[MORE], next = 0;
+    const size_t starts = choose_places(q, work->params, &of, MORE, random, wanted, start);
     tc_status status = TC_OK;
 
+    tc_random_order(starts, order, random);
     if (q->n_rows > 0)
         choose_by_area(q, t, random, BY_AREA, by_area);
     for (size_t k = 0; status == TC_OK && left > 0 &&
@@ -829,7 +836,6 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
          k++) {
         /* otherwise the check begins at a pixel */
         const bool of_row = k < LOOKS && k % 2 == 0 && q->n_rows > 0;
-        bool hit = false;
         const size_t row = !of_row      ? q->n_rows
                            : k % 4 == 0 ? by_area[k / 4]
                                         : (size_t)tc_random_below(q->n_rows, random);
@@ -837,12 +843,14 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
 
         if (of_row)
             status = check_row(work, q, t, &s, err);
-        else if (k < LOOKS && k % 8 == 7 && k / 8 < starts)
-            status = check_component(work, q, t, start[k / 8] + q->f.px->nx, &s, err);
-        else if (!find_cell(q, k % 4 == 1 || k >= LOOKS ? HITS : 0, random, &hit, &i))
-            break;
-        else
+        else if (k < LOOKS && k % 8 == 7 && next < starts)
+            do
+                status = check_component(work, q, t, start[order[next++]] + q->f.px->nx, &s, err);
+            while (status == TC_OK && next < starts && !s.unknown && !s.listed_any);
+        else if (find_cell(q, k % 4 == 1 || k >= LOOKS ? HITS : 0, random, &s.of_hit, &i))
             status = check_component(work, q, t, i, &s, err);
+        else
+            break;
         left = s.left;
         q->looks +=
             s.unknown || s.listed_any; /* known components without a listed region do not count */
@@ -850,9 +858,9 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         q->drawn += !of_row;
         listed += !of_row && (s.unknown || s.listed_any);
         q->large = q->large || s.large;
-        q->hits += hit && !s.in_hole;
-        q->bare_hits += hit && s.unknown && !is_in_box(q, t, i);
-        if (hit && !s.unknown && !s.in_hole) {
+        q->hits += s.of_hit && !s.in_hole;
+        q->bare_hits += s.of_hit && s.unknown && !is_in_box(q, t, i);
+        if (s.of_hit && !s.unknown && !s.in_hole) {
             q->known_hits++;
             q->absent += s.absent / s.pixels;
             q->small += s.small / s.pixels;
