@@ -504,10 +504,15 @@ static void set_doubtful(part *q, uint32_t y0, uint32_t x0, uint32_t y1, uint32_
     memcpy(q->doubtful, box, sizeof box);
 }
 
+/* Reduces s->left by the pixels of a component that was followed. */
+static void spend(sought *s, const an_component *c)
+{
+    s->left -= c->pixels < s->left ? (size_t)c->pixels : s->left;
+}
+
 /* Follows the background around a component, from the pixel above `first`, the first pixel of the
- * component in the raster; at most `room` pixels. Returns whether that is all of a hole. Updates
- * s->left. */
-static bool follow_hole(const part *q, size_t first, size_t room, an_component *hole, sought *s)
+ * component in the raster; at most `room` pixels. Returns whether that is all of a hole. */
+static bool follow_hole(const part *q, size_t first, size_t room, an_component *hole)
 {
     const uint32_t nx = q->f.px->nx;
     an_follow outside = q->f;
@@ -519,7 +524,6 @@ static bool follow_hole(const part *q, size_t first, size_t room, an_component *
     outside.corners = !q->f.corners;
     outside.room = room < outside.room ? room : outside.room;
     an_follow_component(&outside, first - nx, hole);
-    s->left -= hole->pixels < s->left ? (size_t)hole->pixels : s->left;
     return hole->whole &&
            !cc_at_border(hole->lo[2], hole->lo[1], hole->hi[2], hole->hi[1], nx, q->f.px->ny);
 }
@@ -558,13 +562,14 @@ static tc_status check_outside(part *q, const table *t, const an_component *c, s
             break;
         if (!is_inside(c, r.y0, r.x0, r.y1, r.x1))
             continue;
-        fills = follow_hole(q, first, (size_t)t->area[r.row], &hole, s);
+        fills = follow_hole(q, first, (size_t)t->area[r.row], &hole);
+        spend(s, &hole);
         large = !hole.whole && (size_t)t->area[r.row] > q->f.room &&
                 is_inside(&hole, r.y0, r.x0, r.y1, r.x1);
     }
     if (!fills && !large && q->outsides < OUTSIDES) {
         q->outsides++;
-        fills = follow_hole(q, first, q->f.room / 2, &hole, s);
+        fills = follow_hole(q, first, q->f.room / 2, &hole);
     }
     /* What encloses a hole must lie in the core. */
     fills = fills && is_inside(&hole, q->y0, q->x0, q->y1, q->x1);
@@ -634,7 +639,7 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     }
     s->unknown = s->large || c.pixels > s->left || c.lo[1] < q->y0 || c.lo[2] < q->x0 ||
                  c.hi[1] > q->y1 || c.hi[2] > q->x1;
-    s->left -= c.pixels < s->left ? (size_t)c.pixels : s->left;
+    spend(s, &c);
     if (s->unknown && !s->large && s->left > 0 && s->row < q->n_rows &&
         !may_have_row(p, q, t, s, &c)) {
         s->unknown = false;
@@ -663,8 +668,10 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
             cc_passes_at_any_contrast(p, r->area, border, r->y1 - r->y0, r->x1 - r->x0);
 
         /* With fill_holes what lies in a hole of another component is no region. */
-        s->in_hole =
-            missing && p->fill_holes && follow_hole(q, first_pixel(q, &c), q->f.room, &hole, s);
+        if (missing && p->fill_holes) {
+            s->in_hole = follow_hole(q, first_pixel(q, &c), q->f.room, &hole);
+            spend(s, &hole);
+        }
         if (s->in_hole)
             return TC_OK;
         note_contrast(p, q, &parts.part[k], found < q->n_rows, border);
