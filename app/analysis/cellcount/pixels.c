@@ -62,6 +62,10 @@ enum { LEAST_TILE = 48, MOST_TILE = 128, MANY_TILES = 8 };
 static const double TILED = 0.15;
 /* The bounds of the number of tiles. */
 enum { LEAST_TILES = 6, MOST_TILES = 24 };
+/* One tile, and another for each PER_BARE tiles, is added where a region may be missing: around
+ * that of SAMPLES random pixels, or of fewer, one in SAMPLED pixels of the picture, which is in no
+ * box and stands out most from its surroundings before any preparation. */
+enum { PER_BARE = 8, SAMPLED = 64, SAMPLES = 2048 };
 /* A threshold that the result found in the histogram of the whole picture may differ from the
  * threshold of the tiles in one of two ways. Either the difference is at most ERRORS standard
  * errors, and these are at most MOST_DEVIATIONS standard deviations of the grey values; or between
@@ -75,7 +79,7 @@ enum { GROUPS = 8 };
  * table, the mean contrast of the missing pixels is not checked. */
 enum { SOME_SHARE = 10 };
 /* The search for a pixel of a cell passes at most LEAST_PIXELS pixels plus a sixteenth of all. */
-enum { LEAST_PIXELS = 4096 };
+enum { LEAST_PIXELS = 16384 };
 /* Tolerances, as factors, of the limit that min_contrast sets: the contrast of regions that are not
  * in the table may be this many times the limit, and the limit this many times the contrast of
  * regions that are. AS_FAINT applies if the limit is an estimate; ROUNDED, if it follows from the
@@ -738,15 +742,15 @@ static bool find_cell(const part *q, int tries, uint64_t *random, bool *hit, siz
     return left > 0;
 }
 
-/* Whether pixel i of the part lies in the box of a region of the table. */
-static bool is_in_box(const part *q, const table *t, size_t i)
+/* Whether pixel i of the part lies in the box of a region of the table, row `first` or below. */
+static bool is_in_box(const part *q, const table *t, size_t first, size_t i)
 {
     const int64_t y = (int64_t)(q->y + i / q->f.px->nx), x = (int64_t)(q->x + i % q->f.px->nx);
 
-    for (size_t row = 0; row < t->n; row++) {
+    for (size_t row = first; row < t->n && t->bbox[4 * row] <= y; row++) {
         const int64_t *const b = t->bbox + 4 * row;
 
-        if (y >= b[0] && x >= b[1] && y < b[2] && x < b[3])
+        if (x >= b[1] && y < b[2] && x < b[3])
             return true;
     }
     return false;
@@ -866,7 +870,7 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         listed += !of_row && (s.unknown || s.listed_any);
         q->large = q->large || s.large;
         q->hits += s.of_hit && !s.in_hole;
-        q->bare_hits += s.of_hit && s.unknown && !is_in_box(q, t, i);
+        q->bare_hits += s.of_hit && s.unknown && !is_in_box(q, t, 0, i);
         if (s.of_hit && !s.unknown && !s.in_hole) {
             q->known_hits++;
             q->absent += s.absent / s.pixels;
@@ -1250,10 +1254,18 @@ static size_t count_tiles(const cc_params *p, const wu_item *item)
     return wanted < LEAST_TILES ? LEAST_TILES : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
+/* The number of BARE tiles that are added to n tiles. */
+static size_t bare_of(size_t n)
+{
+    return 1 + n / PER_BARE;
+}
+
 /* The share of the picture that is prepared for all tiles. */
 static double share_of_tiles(const cc_params *p, const wu_item *item)
 {
-    return (double)count_tiles(p, item) * share_of_tile(p, item, side_of(p, item));
+    const size_t n = count_tiles(p, item);
+
+    return (double)(n + bare_of(n)) * share_of_tile(p, item, side_of(p, item));
 }
 
 /* Sums over all tiles. Pixels are counted in the tiles' cores only. */
@@ -1262,12 +1274,12 @@ typedef struct found {
     uint64_t cells;      /* pixels of cells */
     uint64_t claimed;    /* pixels with a label, or, without labels, in a box of the table */
     uint64_t both;       /* pixels of cells that are claimed */
-    size_t looks, known; /* as in `part`; tiles that are placed around a region do not count */
-    bool large;          /* as in `part` */
+    size_t looks, known; /* as in `part`; only tiles IN_BANDS count */
+    bool large;          /* as in `part`; BARE tiles do not count */
     double contrast;     /* the contrast summed over all pixels of cells */
     double rest;         /* the contrast summed over the pixels of cells that are not claimed */
-    part sums;           /* only the fields from `hits` on are used. Tiles that are placed around a
-                            region do not count in hits, known_hits, bare_hits, absent and small */
+    part sums;           /* only the fields from `hits` on are used. Only tiles IN_BANDS count in
+                            hits, known_hits, bare_hits, absent and small */
     uint64_t *histogram; /* the histogram to which the tile's pixels are added: that of its group of
                             tiles; NULL if the threshold is not found in a histogram */
 } found;
@@ -1305,6 +1317,65 @@ static void choose_place(const wu_pixels *px, size_t row, size_t column, size_t 
     place[1] = (uint32_t)(x0 + tc_random_below(x1 > x0 ? x1 - x0 : 1, random));
     place[2] = place[0] + 1;
     place[3] = place[1] + 1;
+}
+
+/* The grey value of the pixel of the picture that is nearest to (y, x). */
+static int64_t value_near(const wu_pixels *px, int64_t y, int64_t x)
+{
+    y = y < 0 ? 0 : y;
+    x = x < 0 ? 0 : x;
+    return wu_grey_value(px, (size_t)(y < px->ny ? y : px->ny - 1) * px->nx +
+                                 (size_t)(x < px->nx ? x : px->nx - 1));
+}
+
+/* Returns how much brighter, or for dark cells darker, the picture is around a pixel than at a
+ * distance of `reach` pixels: the sum of eight differences. */
+static int64_t stands_out(const cc_params *p, const wu_pixels *px, uint32_t y, uint32_t x,
+                          int64_t reach)
+{
+    int64_t sum = 0;
+
+    for (int k = 0; k < 9; k++) {
+        const int64_t near = reach / 8 > 0 ? reach / 8 : 1, dy = k / 3 - 1, dx = k % 3 - 1;
+
+        sum += value_near(px, y + near * dy, x + near * dx) -
+               value_near(px, y + reach * dy, x + reach * dx);
+    }
+    return p->bright ? sum : -sum;
+}
+
+/* Sets place[n], as choose_place does, to the random pixel that stands out most (SAMPLES).
+ * Leaves out pixels in boxes of the table, whose sides are at most `side`, and pixels nearer than
+ * `side` to one of the n places before. Returns false if no pixel remains. */
+static bool choose_bare(const cc_params *p, const wu_pixels *px, const table *t, uint32_t side,
+                        uint64_t *random, size_t n, uint32_t (*place)[4])
+{
+    const part whole = { .f = { .px = px }, .n_rows = t->n };
+    const uint64_t wanted = (uint64_t)px->nx * px->ny / SAMPLED,
+                   samples = wanted < SAMPLES ? wanted : SAMPLES;
+    int64_t sides = 0, most = INT64_MIN;
+
+    for (size_t i = 0; i < t->n; i++) {
+        const int64_t *const b = t->bbox + 4 * i;
+
+        sides += b[2] - b[0] + b[3] - b[1];
+    }
+    for (uint64_t k = 0; k < samples; k++) {
+        const uint32_t y = (uint32_t)tc_random_below(px->ny, random),
+                       x = (uint32_t)tc_random_below(px->nx, random);
+        const int64_t by = t->n > 0 ? stands_out(p, px, y, x, sides / (2 * (int64_t)t->n)) : 0;
+        bool bare = by > most;
+
+        for (size_t i = 0; bare && i < n; i++)
+            bare =
+                llabs((int64_t)y - place[i][0]) >= side || llabs((int64_t)x - place[i][1]) >= side;
+        if (bare && !is_in_box(&whole, t, first_row(&whole, t, y < side ? 0 : y - side),
+                               (size_t)y * px->nx + x)) {
+            most = by;
+            memcpy(place[n], (uint32_t[]){ y, x, y + 1, x + 1 }, sizeof place[n]);
+        }
+    }
+    return most > INT64_MIN;
 }
 
 /* Sets q->rows and q->n_rows: the rows of the table whose boxes lie in the core. */
@@ -1372,10 +1443,14 @@ static tc_status count_core(const cc_params *p, const part *q, const table *t, f
     return TC_OK;
 }
 
-/* Prepares and checks the tile around `place`, and adds what it finds to `all`. of_region: place is
- * the box of a region of the table. Sets doubtful, as in `part`. */
+/* Where a tile lies: in a band of rows and a band of columns, around a region of the table, or
+ * where a region may be missing. */
+typedef enum tile_kind { IN_BANDS, OF_REGION, BARE } tile_kind;
+
+/* Prepares and checks the tile around `place`, and adds what it finds to `all`. Sets doubtful, as
+ * in `part`. */
 static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold,
-                            const uint32_t place[4], bool of_region, uint64_t *random, found *all,
+                            const uint32_t place[4], tile_kind kind, uint64_t *random, found *all,
                             uint32_t doubtful[4], tc_err *err)
 {
     const cc_params *const p = work->params;
@@ -1408,9 +1483,9 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     if (status == TC_OK)
         status = check_part(work, &q, t, random, err);
     memcpy(doubtful, q.doubtful, sizeof q.doubtful);
-    if (status == TC_OK)
+    if (status == TC_OK && kind != BARE)
         status = count_core(p, &q, t, all, err);
-    if (!of_region) { /* a table might be right only where it has regions */
+    if (kind == IN_BANDS) { /* a table might be right only where it has regions */
         all->looks += q.looks;
         all->known += q.known;
         all->sums.hits += q.hits;
@@ -1421,7 +1496,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     }
     if (q.missing_area > all->sums.missing_area)
         all->sums.missing_area = q.missing_area;
-    all->large = all->large || q.large;
+    all->large = all->large || (kind != BARE && q.large);
     all->sums.contrast += q.contrast;
     all->sums.area += q.area;
     all->sums.squares += q.squares;
@@ -1458,7 +1533,7 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
 
 /* Checks tiles, if grey values are prepared. A quarter of the tiles is placed around regions of the
  * table, in proportion to their areas. The others lie in different bands of rows and different
- * bands of columns, one in each, so that no tall or wide structure is missed. */
+ * bands of columns, one in each, so that no tall or wide structure is missed. BARE tiles follow. */
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, outcome *o, tc_err *err)
 {
@@ -1466,6 +1541,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     const wu_pixels *const px = work->pixels;
     const size_t n = count_tiles(p, work->item), bands = t->n > 0 ? n - n / 4 : n;
     size_t column[MOST_TILES], by_area[MOST_TILES];
+    uint32_t bare[1 + MOST_TILES / PER_BARE][4];
     const part whole = { .n_rows = t->n };
     const uint32_t size = (uint32_t)1 << px->bits;
     const bool finds = cc_finds_threshold(p);
@@ -1481,19 +1557,23 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     tc_random_order(bands, column, random);
     if (n > bands)
         choose_by_area(&whole, t, random, n - bands, by_area);
-    for (size_t k = 0; k < n; k++) {
-        const bool of_region = k >= bands;
+    for (size_t k = 0; k < n + bare_of(n); k++) {
+        const tile_kind kind = k < bands ? IN_BANDS : k < n ? OF_REGION : BARE;
         uint32_t place[4];
 
         /* Tiles around regions would bias the threshold, as they have a greater share of cells. */
-        all.histogram = finds && !of_region ? histograms + k % groups * size : NULL;
-        if (of_region)
+        all.histogram = finds && kind == IN_BANDS ? histograms + k % groups * size : NULL;
+        if (kind == IN_BANDS)
+            choose_place(px, k, column[k], bands, random, place);
+        else if (kind == OF_REGION)
             for (int d = 0; d < 4; d++)
                 place[d] = (uint32_t)t->bbox[4 * by_area[k - bands] + (size_t)d];
+        else if (choose_bare(p, px, t, side_of(p, work->item), random, k - n, bare))
+            memcpy(place, bare[k - n], sizeof place);
         else
-            choose_place(px, k, column[k], bands, random, place);
+            break;
         const tc_status status =
-            check_tile(work, t, threshold, place, of_region, random, &all, o->doubtful, err);
+            check_tile(work, t, threshold, place, kind, random, &all, o->doubtful, err);
         o->of_regions = !finds && !all.large; /* again.c does not show large regions */
         return_if_error(status);
     }
