@@ -125,7 +125,9 @@ SEEDS = [({"levels": 5}, _tiny()),
 ESTIMATES = [(["families=[\"shape\",\"intensity\"]"], np.tile(SMOOTH, (2, 2)), squares(960, 1280)),
              (["distances=[1,2]"], SMOOTH_STACK,
               np.pad(squares(10, 240, 320), ((3, 3), (0, 0), (0, 0)))),
-             (["levels=32"], np.tile(SMOOTH, (3, 3)), squares(1440, 1920))]
+             (["levels=32"], np.tile(SMOOTH, (3, 3)), squares(1440, 1920)),
+             (["levels=256", "distances=[1,2,3,4]"], np.tile(SMOOTH, (2, 2))[:, :960],
+              np.kron(np.arange(1, 160 * 160 + 1).reshape(160, 160), np.pad([[1]], (0, 5))))]
 
 DATA_SET = {
     "nuclei": ({"texture_features": "ibsi"}, flat()),

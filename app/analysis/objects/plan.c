@@ -1,5 +1,7 @@
 /* objects: checks an item, plans its work (chunks, memory, costs), and has the self-tests and the
  * analysis' table of functions. */
+#include <math.h>
+
 #include "app/analysis/objects/objects.h"
 
 #include "app/analysis/selftest.h"
@@ -77,6 +79,10 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
             ? 0
             : (double)p->n_distances * (item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D);
     const double matrices = p->merge ? (double)p->n_distances : directions;
+    /* Operations for the features of a matrix. Of small objects only the cells that have pairs are
+     * read; objects are assumed to fill half of the picture. */
+    const double per_matrix =
+        fmin(430.0 * p->levels, 2500 + 70 * (double)pixels / (2 * fmax((double)objects, 1)));
     /* The terms of a thread's memory, in this order: flags of rows and runs of the outline
      * (shape.c); histogram; corners of the outline (32 bytes for each of 16,384 corners); the runs
      * that the thread finds; the matrix, its list of cells and the box; the thread's stack. */
@@ -100,7 +106,7 @@ static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_
     out->write_flops = 8 * (double)pixels;
     an_complete_plan(out, item,
                      (double)pixels * (65 + (item->is_stack ? 40 : 0) + 3 * directions) +
-                         (double)objects * (4000 + 430.0 * p->levels * matrices));
+                         (double)objects * (4000 + per_matrix * matrices));
     return TC_OK;
 }
 
