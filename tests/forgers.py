@@ -1206,6 +1206,12 @@ def cheap_forgeries():
     noise, network_ = squares_and_network()
     yield ("objects", "another's texture for the one object of most pixels", {}, [noise],
            [network_], copy_last_texture)
+    sparse_labels = np.zeros((2000, 2000), int)
+    sparse_labels[100:1800:100, 100:1700:100] = np.arange(1, 273).reshape(17, 16)
+    sparse_labels[1900:1940, 1900:1940] = 273
+    yield ("objects", "another's texture for the one object of most pixels in a sparse picture", {},
+           [np.random.default_rng(5).integers(0, 256, (2000, 2000)).astype(np.uint8)],
+           [sparse_labels], copy_last_texture)
     inside = np.pad(2 * network_, 1)
     for suffix, more in ("", {}), (", without intensities", {"families": ["shape", "texture"]}), (
             " off the border", inner):

@@ -20,7 +20,8 @@ enum {
     LEAST = 6,
     MOST = 64,
 
-    LOOKS = 512 /* number of pixels that are drawn at random */
+    TRIES = 1 << 14, /* greatest number of random pixels drawn until one belongs to an object */
+    LOOKS = 512      /* number of random pixels whose grey values are compared */
 };
 
 /* The check of a stack takes this many times the time that obj_pixels_share computes from the share
@@ -150,14 +151,14 @@ static int by_row(const void *a, const void *b)
 }
 
 /* Sets *row to the row of the object that a random pixel belongs to, so that large objects are
- * chosen more often; to a random row if none of LOOKS random pixels belongs to an object of the
+ * chosen more often; to a random row if none of TRIES random pixels belongs to an object of the
  * table. */
 static tc_status row_of_pixel(const wu_pixels *px, const object_labels *l, uint64_t *random,
                               size_t *row, tc_err *err)
 {
     bool found = false;
 
-    for (int k = 0; k < LOOKS && !found; k++)
+    for (int k = 0; k < TRIES && !found; k++)
         return_if_error(
             find_row(l, px->labels[tc_random_below((uint64_t)px->nx * px->ny * px->nz, random)],
                      row, &found, err));
