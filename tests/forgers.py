@@ -70,9 +70,9 @@ def discs_and_clump():
     return picture.clip(0, 190).astype(np.uint8)
 
 
-def draw_discs(discs, noise=4, seed=2):
-    """A picture of 1600 x 1600. discs: y, x, radius and height of each."""
-    picture = 60 + np.random.default_rng(seed).normal(0, noise, (1600, 1600))
+def draw_discs(discs, noise=4, seed=2, side=1600):
+    """A picture of side x side. discs: y, x, radius and height of each."""
+    picture = 60 + np.random.default_rng(seed).normal(0, noise, (side, side))
     for y, x, r, height in discs:
         top, left = max(y - r, 0), max(x - r, 0)
         part = picture[top:y + r + 1, left:x + r + 1]
@@ -881,6 +881,39 @@ def colonies_beside_bars():
     return picture
 
 
+def colonies_among_bars():
+    """A picture of bars, and groups of seven discs in gaps of them, 250 pixels apart."""
+    ring = [(0, 0), (0, 14), (12, 7), (12, -7), (0, -14), (-12, -7), (-12, 7)]
+    places = [(y, x) for y in range(100, 1550, 250) for x in range(100, 1550, 250)]
+    picture = draw_discs([(y + dy, x + dx, 6, 90) for y, x in places for dy, dx in ring], noise=3)
+    gap = np.zeros((1600, 1600), bool)
+    for y, x in places:
+        gap[y - 26:y + 27, x - 28:x + 29] = True
+    bars = 60 + 90 * (np.arange(1600) // 12 % 2)
+    return np.where(gap, picture, bars).astype(np.uint8)
+
+
+def different_contrasts():
+    """A picture of 3721 discs of one size."""
+    rng = np.random.default_rng(6)
+    return draw_discs([(y, x, 6, 40 + 8 * rng.normal()) for y in range(20, 1590, 26)
+                       for x in range(20, 1590, 26)], noise=3)
+
+
+def large_discs_beside_bars():
+    """A picture of 48 discs of radius 47, and bars on the right."""
+    picture = draw_discs([(y, x, 47, 90) for y in range(150, 3000, 400)
+                          for x in range(150, 2300, 400)], noise=3, side=3000)
+    for x in range(2400, 3000, 50):
+        picture[:, x:x + 25] += 90
+    return picture
+
+
+def few_discs(n, side):
+    return draw_discs([(y, x, 6, 90) for y, x in
+                       np.random.default_rng(8).integers(30, side - 30, (n, 2))], 0, side=side)
+
+
 def remove_half_of_colonies(a, _analysis):
     keep_points(a, ((a["point"] - 5) // 150).sum(1) % 2 == 0)
 
@@ -1280,6 +1313,13 @@ def cheap_forgeries():
            compute_with(dict(vote, radius=5), [cells()]))
     yield ("voting", "of every second pixel", vote, [cells()], None,
            coarse(dict(vote, radius=3.5), [cells()]))
+    yield ("voting", "groups of cells among bars, the upper half alone",
+           dict(vote, threshold=20000), [colonies_among_bars()], None, keep_upper_points(800))
+    yield ("voting", "large cells beside bars, the upper half alone",
+           dict(vote, radius=50, threshold=20000), [large_discs_beside_bars()], None,
+           keep_upper_points(1500))
+    yield ("voting", "40 cells in a large picture, the upper half alone", vote,
+           [few_discs(40, 5000)], None, keep_upper_points(2500))
     for n in 20, 40:
         yield ("voting", "%d isolated points added to 41" % n, dict(vote, threshold=20000),
                [pairs_far_apart()], None, add_isolated_points(n))
@@ -1802,6 +1842,9 @@ def probabilistic_forgeries():
                    [contrasts_of_all_sizes(sigma)])(a, "voting"))
     yield ("voting", "sparse cells, the upper three quarters alone", dict(BRIGHT, radius=7),
            [sparse_cells()], None, lambda a: keep_upper_points(1200)(a, "voting"))
+    yield ("voting", "the hundredth of cells above a threshold, the upper half alone",
+           dict(BRIGHT, radius=7, threshold=75500), [different_contrasts()], None,
+           lambda a: keep_upper_points(800)(a, "voting"))
     yield ("voting", "every second colony left out, beside bars", dict(BRIGHT, radius=7,
                                                                      threshold=15000),
            [colonies_beside_bars()], None, lambda a: remove_half_of_colonies(a, "voting"))

@@ -27,28 +27,29 @@ enum {
 /* The numbers of tiles, not counting those that check_tiles adds until one has a point of the
  * result. */
 enum {
-    LEAST_TILES = 2 + STRATA, /* one at an edge, one at many points, and those in the strata */
+    LEAST_TILES = 2 + STRATA, /* one at a centre, one at many points, and those in the strata */
     MOST_TILES = 12
 };
-/* The least side, in quarters of the radius, of the first tile. The tile is placed around an edge,
- * and is large enough to contain the centre of the cell that has this edge. */
-enum { EDGE_SIDE = 14 };
-/* The number of random places that the first tile is chosen from. */
+/* find_centres looks for edges at random places, at least FEW_EDGES and one more for ONE_EDGE_IN
+ * pixels of the item, and estimates votes beside at most LEAST_CENTRES to MOST_CENTRES of the
+ * edges, one for ONE_CENTRE_IN pixels. */
 enum {
-    ONE_EDGE_IN = 64,  /* one for this many pixels of the item, ... */
-    LEAST_EDGES = 256, /* ... but at least this many ... */
-    MOST_EDGES = 4096  /* ... and at most this many */
+    FEW_EDGES = 4096,
+    ONE_EDGE_IN = 512,
+    LEAST_CENTRES = 64,
+    MOST_CENTRES = 4096,
+    ONE_CENTRE_IN = 2048
 };
-/* The greatest number of comparisons of a place with a point, for all of the random places of a
- * tile together: they take about a second. */
-enum { MOST_COMPARED = 1 << 27 };
-/* Each later tile at an edge is chosen from this many times fewer places. */
-enum { FEWER_EDGES = 4 };
-/* The number of random points that contrast_of_points averages, and that choose_faint compares. */
+/* The grid of grey values from which estimate_votes takes gradients: GRID values to a radius. */
+enum { GRID = 4, GRID_SIDE = 2 * GRID + 3 };
+/* The number of random points that contrast_of_points and votes_of_points average, and that
+ * choose_faint compares. */
 enum { AROUND_POINTS = 64 };
 /* The number of random points that the second tile is chosen from. */
 enum { CROWDS = 16 };
-/* The least distance of the first tile's place from all points of the result, in radii. */
+/* find_centres uses all edges with this many times the mean contrast around points. */
+static const double ENOUGH = 0.7;
+/* The least distance of a centre (find_centres) from all points of the result, in radii. */
 static const double AWAY = 1.5;
 /* A place that is farther than this many radii from all points is treated as being at this distance
  * from the nearest point. */
@@ -56,7 +57,7 @@ static const double FAR = 6;
 /* The share of the item, margins included, that is computed again, unless LEAST_TILES tiles of the
  * least side are more. */
 static const double SHARE = 0.025;
-/* Tiles at edges and around points take this many times as long as others
+/* Tiles at centres and around points take this many times as long as others
  * (tests/bench/looks.py units). */
 static const double CROWDED = 1.8;
 /* Coordinates that differ by less than this, in pixels, count as equal: the difference is due to
@@ -123,7 +124,7 @@ static size_t count_tiles(const voting_scheme *s)
 }
 
 /* The time that the tiles take, as a share of the time that the whole item takes. One tile is
- * added, as the first may be larger than the others. */
+ * added for the choice of places. */
 static double cost_of_tiles(const voting_scheme *s)
 {
     return CROWDED * share_of_tile(s, choose_side(s)) * (double)(count_tiles(s) + 1);
@@ -359,17 +360,28 @@ static void compare_points(const tile *t, const voting_peaks *claimed, voting_pe
     }
 }
 
-/* The distance of a place from the nearest point, in radii. */
-static double distance_to_points(const voting_scheme *s, const voting_peaks *points,
-                                 const uint32_t place[3])
+/* The distance of a place from the nearest point, in radii. rows: the points, in the order of their
+ * y. Returns FAR if there is no point that is nearer than FAR. */
+static double distance_to_points(const voting_scheme *s, const voting_peaks *rows,
+                                 const double place[3])
 {
-    double least = INFINITY;
+    const double reach = FAR * (s->shape.reach[1] + 1.0);
+    double least = FAR * FAR;
+    size_t first = 0, end = rows->n;
 
-    for (size_t i = 0; i < points->n; i++) {
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+
+        if (rows->list[middle].point[1] < place[1] - reach)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    for (size_t i = first; i < rows->n && rows->list[i].point[1] <= place[1] + reach; i++) {
         double sum = 0;
 
         for (int k = 0; k < 3; k++) {
-            const double d = (points->list[i].point[k] - place[k]) / (s->shape.reach[k] + 1.0);
+            const double d = (rows->list[i].point[k] - place[k]) / (s->shape.reach[k] + 1.0);
 
             sum += d * d;
         }
@@ -380,8 +392,10 @@ static double distance_to_points(const voting_scheme *s, const voting_peaks *poi
 
 /* The contrast at a place: the difference between the mean grey values of the two halves of a box
  * around it, divided along the axis that gives the greatest difference. The box reaches a quarter
- * of the radius to all sides. Single bright pixels hardly change the means. */
-static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uint32_t place[3])
+ * of the radius to all sides. Single bright pixels hardly change the means. Unless towards is NULL,
+ * sets it to the differences along each axis, positive if a cell lies in this direction. */
+static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uint32_t place[3],
+                          double towards[3])
 {
     const uint32_t length[3] = { px->nz, px->ny, px->nx };
     uint32_t lo[3], hi[3], at[3];
@@ -406,9 +420,14 @@ static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uin
                         n[k][at[k] > place[k]]++;
                     }
             }
-    for (int k = 0; k < 3; k++)
-        if (n[k][0] > 0 && n[k][1] > 0)
-            most = fmax(most, fabs(sum[k][0] / n[k][0] - sum[k][1] / n[k][1]));
+    for (int k = 0; k < 3; k++) {
+        const double difference =
+            n[k][0] > 0 && n[k][1] > 0 ? sum[k][1] / n[k][1] - sum[k][0] / n[k][0] : 0;
+
+        most = fmax(most, fabs(difference));
+        if (towards != NULL)
+            towards[k] = s->shape.inverse[k] < 0 ? -difference : difference;
+    }
     return most;
 }
 
@@ -471,48 +490,199 @@ static double contrast_of_points(const an_work *work, const voting_scheme *s,
 
             at[k] = first + (uint32_t)tc_random_below(end - first, random);
         }
-        contrast = contrast_at(work->pixels, s, at);
+        contrast = contrast_at(work->pixels, s, at, NULL);
         sum += contrast;
         squares += contrast * contrast;
     }
     return sum > 0 ? squares / sum : 0;
 }
 
-/* Sets place to an edge far from all points: the best of some random places, by contrast times
- * distance to the nearest point. If the result was not computed from the pixels, the cell with this
- * edge probably has no point in the result. Contrast above the mean contrast around points is
- * reduced to this mean, as it may come from structures other than cells. stratum: the part of the
- * item, or NULL for the whole item. divisor: divides the number of random places. */
-static void choose_edge(const an_work *work, const voting_scheme *s, const voting_peaks *points,
-                        const unsigned stratum[3], size_t divisor, uint64_t *random,
-                        uint32_t place[3])
+/* Sets grey to grey values on a grid around a place: each, in a picture, the sum of four pixels. */
+static void sample_around(const wu_pixels *px, const voting_scheme *s, const double place[3],
+                          double grey[GRID_SIDE * GRID_SIDE * GRID_SIDE])
 {
-    const size_t share = (size_t)s->nz * s->ny * s->nx / ONE_EDGE_IN,
-                 wanted = share < LEAST_EDGES  ? LEAST_EDGES
-                          : share > MOST_EDGES ? MOST_EDGES
-                                               : share,
-                 bound = MOST_COMPARED / points->n, n = wanted < bound ? wanted : bound;
-    const double enough = contrast_of_points(work, s, points, random);
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
+    const int parts = s->nz == 1 ? 2 : 1, n = GRID_SIDE * parts;
+    uint32_t at[3][2 * GRID_SIDE];
+
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < n; i++) {
+            const double step = (s->shape.reach[k] + 1.0) / GRID / parts,
+                         v = place[k] + step * (i - (n - 1) / 2.0) + 0.5;
+
+            at[k][i] = v < 0 ? 0 : smaller((uint32_t)v, length[k] - 1);
+        }
+    for (int z = 0; z < (s->nz == 1 ? 1 : n); z++)
+        for (int y = 0; y < n; y++)
+            for (int x = 0; x < n; x++)
+                grey[(z * GRID_SIDE + y / parts) * GRID_SIDE + x / parts] +=
+                    wu_grey_value(px, ((size_t)at[0][z] * px->ny + at[1][y]) * px->nx + at[2][x]);
+}
+
+/* An estimate of the votes of a place, in arbitrary units: the sum, over the places of a grid
+ * within a radius, of the weights of the gradients that point to it within 30 degrees. */
+static double estimate_votes(const an_work *work, const voting_scheme *s, const double place[3])
+{
+    enum { ROW = GRID_SIDE, SLICE = GRID_SIDE * GRID_SIDE };
+    const int sign = s->shape.inverse[2] < 0 ? 1 : -1, deep = s->nz == 1 ? 0 : GRID;
+    double grey[GRID_SIDE * GRID_SIDE * GRID_SIDE] = { 0 }, sum = 0;
+
+    sample_around(work->pixels, s, place, grey);
+    for (int z = -deep; z <= deep; z++)
+        for (int y = -GRID; y <= GRID; y++)
+            for (int x = -GRID; x <= GRID; x++) {
+                const double *const here = grey + (deep > 0 ? z + GRID + 1 : 0) * SLICE +
+                                           (y + GRID + 1) * ROW + x + GRID + 1;
+                const double gz = deep > 0 ? here[SLICE] - here[-SLICE] : 0,
+                             gy = here[ROW] - here[-ROW], gx = here[1] - here[-1],
+                             dot = sign * (gz * z + gy * y + gx * x),
+                             g2 = gz * gz + gy * gy + gx * gx;
+                const int d2 = z * z + y * y + x * x;
+
+                if (d2 <= GRID * GRID && dot > 0 && dot * dot >= 0.75 * g2 * d2)
+                    sum += s->shape.root ? sqrt(sqrt(g2)) : sqrt(g2);
+            }
+    return sum;
+}
+
+/* The mean estimate of votes of random points. */
+static double votes_of_points(const an_work *work, const voting_scheme *s,
+                              const voting_peaks *points, uint64_t *random)
+{
+    double sum = 0;
+
+    for (int i = 0; i < AROUND_POINTS; i++)
+        sum += estimate_votes(work, s, points->list[tc_random_below(points->n, random)].point);
+    return sum / AROUND_POINTS;
+}
+
+/* A place that may be the centre of a cell without a point in the result. */
+typedef struct centre {
+    uint32_t place[3];
+    double value; /* the fourth power of its estimated votes times its distance from the points */
+} centre;
+typedef struct centres {
+    size_t n;
+    centre *list;
+} centres;
+
+/* Sets *best to the place of the greatest value beside an edge. towards: contrast_at's; votes: more
+ * estimated votes than these count as these, as they may come from structures other than cells. */
+static void find_centre(const an_work *work, const voting_scheme *s, const voting_peaks *rows,
+                        const uint32_t edge[3], const double towards[3], double votes, centre *best)
+{
+    static const double distances[] = { 0.5, 0.85 }; /* from the edge, in radii */
+    const uint32_t length[3] = { s->nz, s->ny, s->nx };
+    double size = 0;
+
+    for (int k = 0; k < 3; k++)
+        size += towards[k] * towards[k];
+    best->value = 0;
+    for (size_t i = 0; i < sizeof distances / sizeof *distances; i++) {
+        double at[3], away, estimate, value;
+
+        for (int k = 0; k < 3; k++) {
+            const double reach = s->shape.reach[k] + 1.0;
+
+            at[k] = edge[k] + distances[i] * reach * towards[k] / sqrt(size);
+            at[k] = fmin(fmax(at[k], 0), length[k] - 1.0);
+        }
+        away = distance_to_points(s, rows, at);
+        if (away < AWAY)
+            continue;
+        estimate = fmin(estimate_votes(work, s, at), votes);
+        value = estimate * estimate * estimate * estimate * away;
+        if (value > best->value) {
+            best->value = value;
+            for (int k = 0; k < 3; k++)
+                best->place[k] = (uint32_t)(at[k] + 0.5);
+        }
+    }
+}
+
+/* Compares two voting_peak by y, for qsort. */
+static int compare_rows(const void *a, const void *b)
+{
+    const double y = ((const voting_peak *)a)->point[1], other = ((const voting_peak *)b)->point[1];
+
+    return (y > other) - (y < other);
+}
+
+/* Finds centres beside edges at random places of the item. An edge with less contrast than ENOUGH
+ * times that around points is left out at random, the more likely the less contrast it has. The
+ * caller frees the list of *out. */
+static tc_status find_centres(const an_work *work, const voting_scheme *s,
+                              const voting_peaks *points, uint64_t *random, centres *out,
+                              tc_err *err)
+{
+    const uint32_t lo[3] = { 0, 0, 0 }, hi[3] = { s->nz, s->ny, s->nx };
+    const size_t pixels = (size_t)s->nz * s->ny * s->nx, edges = FEW_EDGES + pixels / ONE_EDGE_IN,
+                 wanted = pixels / ONE_CENTRE_IN,
+                 most = wanted < LEAST_CENTRES  ? LEAST_CENTRES
+                        : wanted > MOST_CENTRES ? MOST_CENTRES
+                                                : wanted;
+    const double enough = contrast_of_points(work, s, points, random) * ENOUGH,
+                 votes = votes_of_points(work, s, points, random);
+    TC_AUTOFREE voting_peak *list = malloc(points->n * sizeof *list);
+    const voting_peaks rows = { .n = points->n, .list = list };
+    size_t n = 0;
+
+    out->list = malloc(most * sizeof *out->list);
+    if (list == NULL || out->list == NULL)
+        return tc_no_memory(err, "the points");
+    memcpy(list, points->list, points->n * sizeof *list);
+    qsort(list, points->n, sizeof *list, compare_rows);
+    for (size_t i = 0; i < edges && n < most; i++) {
+        double towards[3], contrast;
+        uint32_t at[3];
+
+        choose_pixel(lo, hi, random, at);
+        contrast = contrast_at(work->pixels, s, at, towards);
+        if (contrast * contrast <= enough * enough * (double)(tc_random(random) >> 32) / 0x1p32)
+            continue;
+        n++;
+        find_centre(work, s, &rows, at, towards, votes, &out->list[out->n]);
+        out->n += out->list[out->n].value > 0;
+    }
+    return TC_OK;
+}
+
+/* Sets place to the centre of the greatest value in a stratum, or in the whole item if stratum is
+ * NULL; without one, to a random pixel. */
+static void choose_centre(const voting_scheme *s, const centres *c, const unsigned stratum[3],
+                          uint64_t *random, uint32_t place[3])
+{
     uint32_t lo[3] = { 0, 0, 0 }, hi[3] = { s->nz, s->ny, s->nx };
-    double most = 0; /* contrast times distance, in radii, of the best place so far */
+    double most = 0;
 
     if (stratum != NULL)
         bounds_of_stratum(s, stratum, lo, hi);
     choose_pixel(lo, hi, random, place);
-    for (size_t i = 0; i < n / divisor && most < FAR * enough; i++) {
-        uint32_t at[3];
-        double distance, contrast;
+    for (size_t i = 0; i < c->n; i++) {
+        const uint32_t *const at = c->list[i].place;
+        bool better = c->list[i].value > most;
 
-        choose_pixel(lo, hi, random, at);
-        contrast = fmin(contrast_at(work->pixels, s, at), enough);
-        if (FAR * contrast <= most) /* cannot be better, wherever the points are */
-            continue;
-        distance = distance_to_points(s, points, at);
-        if (distance >= AWAY && fmin(distance, FAR) * contrast > most) {
-            most = fmin(distance, FAR) * contrast;
-            memcpy(place, at, sizeof at);
+        for (int k = 0; k < 3; k++)
+            better = better && at[k] >= lo[k] && at[k] < hi[k];
+        if (better) {
+            most = c->list[i].value;
+            memcpy(place, at, sizeof c->list[i].place);
         }
     }
+}
+
+/* Removes the centres in a tile. */
+static void remove_centres(const tile *t, centres *c)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < c->n; i++) {
+        const uint32_t *const at = c->list[i].place;
+
+        if (!is_in(t, (const double[]){ at[0], at[1], at[2] }))
+            c->list[n++] = c->list[i];
+    }
+    c->n = n;
 }
 
 /* Sets place to a crowded point: of CROWDS random points, the one with the most points in a tile
@@ -554,7 +724,7 @@ static double contrast_around(const an_work *work, const voting_scheme *s, const
         memcpy(at, place, sizeof at);
         at[axis] = k % 2 != 0 ? smaller(at[axis] + reach, length[axis] - 1)
                               : at[axis] - smaller(at[axis], reach);
-        sum += contrast_at(work->pixels, s, at);
+        sum += contrast_at(work->pixels, s, at, NULL);
     }
     return sum;
 }
@@ -625,14 +795,14 @@ static void choose_in_stratum(const voting_scheme *s, const voting_peaks *points
 /* Sets place to the centre of tile k of check_tiles. order: for each third of the rows, the third
  * of the slices [0] and of the columns [1] that is combined with it. */
 static void choose_tile(const an_work *work, const voting_scheme *s, const voting_peaks *points,
-                        size_t k, const unsigned order[2][STRATA], uint64_t *random,
-                        uint32_t place[3])
+                        const centres *c, size_t k, const unsigned order[2][STRATA],
+                        uint64_t *random, uint32_t place[3])
 {
     const size_t tiles = count_tiles(s);
     const unsigned row = (unsigned)(k - 2); /* the stratum; two tiles come before the strata */
 
     if (k == 0)
-        choose_edge(work, s, points, NULL, 1, random, place);
+        choose_centre(s, c, NULL, random, place);
     else if (k == 1 || k >= tiles)
         choose_crowd(s, points, choose_side(s), random, place);
     else if (row < STRATA) {
@@ -640,18 +810,18 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
                           place);
         move_place(s, random, place);
     } else if (k % 2 != 0) {
-        /* n: the number of this tile among those at edges in strata; each has another stratum,
+        /* n: the number of this tile among those at centres in strata; each has another stratum,
          * none of which was used above. */
         const unsigned n = (unsigned)(k - LEAST_TILES) / 2, y = order[0][n % STRATA],
                        shift = 1 + n / STRATA;
         const unsigned stratum[3] = { (order[0][y] + shift) % STRATA, y,
                                       (order[1][y] + shift) % STRATA };
 
-        choose_edge(work, s, points, stratum, FEWER_EDGES, random, place);
+        choose_centre(s, c, stratum, random, place);
     } else if (k % 4 == 2)
         choose_faint(work, s, points, random, place);
     else
-        choose_edge(work, s, points, NULL, FEWER_EDGES, random, place);
+        choose_centre(s, c, NULL, random, place);
 }
 
 /* Sets order[] to a random order of the strata along an axis. As STRATA is a prime number, the
@@ -665,12 +835,11 @@ static void shuffle_strata(uint64_t *random, unsigned order[STRATA])
         order[i] = (shift + step * i) % STRATA;
 }
 
-/* Computes tiles again and compares their points. The first tile is at an edge far from all points,
- * the second one is around many points, and three are in the strata. Of the other tiles every
- * second one is at an edge, where missing points may be found, in a stratum of its own, so that
- * structures without points do not get all of these tiles; the rest are by turns around faint
- * points and at edges anywhere. If no tile has a point of the result, tiles around points are added
- * until one has. */
+/* Computes tiles again and compares their points. The first tile is at a centre (find_centres) far
+ * from all points, the second one is around many points, and three are in the strata. Of the other
+ * tiles every second one is at a centre in a stratum of its own, so that structures without points
+ * do not get all of these tiles; the rest are by turns around faint points and at centres anywhere.
+ * If no tile has a point of the result, tiles around points are added until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
@@ -680,7 +849,8 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
     const uint32_t side = choose_side(s);
     unsigned order[2][STRATA];
     evidence e = { .weaker = -1 };
-    tc_status status = TC_OK;
+    centres c = { 0, NULL };
+    tc_status status = find_centres(work, s, points, random, &c, err);
 
     shuffle_strata(random, order[0]);
     shuffle_strata(random, order[1]);
@@ -690,16 +860,18 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
         uint32_t place[3];
         tile t;
 
-        choose_tile(work, s, points, k, order, random, place);
-        t = tile_at(s, k == 0 && side < EDGE_SIDE ? EDGE_SIDE : side, place);
+        choose_tile(work, s, points, &c, k, order, random, place);
+        t = tile_at(s, side, place);
         status =
             compute_tile(work, s, &t, automatic ? 0 : least, &found, automatic ? &sum : NULL, err);
         if (status == TC_OK)
             compare_points(&t, points, &found, least, &e);
+        remove_centres(&t, &c);
         e.all_scores += sum;
         e.pixels += pixels_of(&t);
         free(found.list);
     }
+    free(c.list);
     if (status == TC_OK && (e.same < e.claimed || e.missing > 0))
         return tc_fail(err, TC_NO_MATCH,
                        "point: of %zu points in some tiles %zu were found again; %zu more were "
