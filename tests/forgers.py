@@ -217,6 +217,12 @@ def many_discs():
     return draw_discs([(y, x, 6, 90) for y in range(20, 1580, 26) for x in range(20, 1580, 26)], 3)
 
 
+def staggered_discs():
+    """A picture in which each row has pixels of discs."""
+    return draw_discs([(y + 5 * i % 26, x, 6, 90) for i, x in enumerate(range(20, 1580, 26))
+                       for y in range(20, 1560, 26)], 3)
+
+
 def strip_of_discs():
     """A strip of 40 x 40,000 pixels of discs, three quarters of them at its border."""
     strip = 60 + np.random.default_rng(1).normal(0, 2, (40, 40000))
@@ -1134,6 +1140,9 @@ def cheap_forgeries():
                [close_discs()], None, leave_out(lambda a: a["region_bbox"][:, 0] < 1320))
         yield ("cellcount", "60 large regions invented beside 3600, " + suffix, dict(step, **more),
                [many_discs()], None, add_large_regions(60, 150, 20000))
+    yield ("cellcount", "60 large regions invented, fill_holes, split by intensity",
+           dict(step, fill_holes=True, split="intensity"), [staggered_discs()], None,
+           add_large_regions(60, 150, 20000))
     for more in filled, dict(filled, split="distance"), dict(filled, smooth=0.5):
         whole = dict(step, **more)
         yield ("cellcount", "grains in filled rings as well, " + ", ".join(more), whole,

@@ -29,7 +29,8 @@ static const double MOST_TILES_SHARE = 0.24;
 /* The least number of the result's regions that must be found again in the tiles. */
 enum { LEAST_CONFIRMED = 4 };
 /* At most 1 / CUT_DIVISOR of the pixels of recomputed regions may be in regions that are too large
- * for their tiles (is_cut). */
+ * for their tiles (is_cut), and so may those of regions of the result that reach out of a core and
+ * were not computed again. */
 enum { CUT_DIVISOR = 8 };
 /* Of the pixels of regions that overlap the cores, at least 1 / COMPARED_DIVISOR must be in regions
  * that were compared. */
@@ -51,6 +52,8 @@ typedef struct region_counts {
                          therefore are not compared */
     int64_t inner;    /* pixels of recomputed regions whose boxes overlap the core */
     int64_t compared; /* pixels of recomputed regions that are compared */
+    int64_t reaching; /* pixels of regions of the result that overlap the core, do not lie within it
+                         and were not computed again */
 } region_counts;
 
 /* Returns the side of a core, in pixels, which follows from the boxes of the result's regions. */
@@ -209,17 +212,19 @@ static region_counts compare_regions(const an_work *work, const tile *t, const w
     }
     for (size_t i = 0; i < n; i++) {
         const region r = region_of(claimed, i, NULL);
+        const bool inside = is_in_core(work->params, work->item, t, &r);
         bool same = false;
 
-        if (!is_in_core(work->params, work->item, t, &r))
+        if (!overlaps_core(t, &r))
             continue;
-        f.claimed++;
         for (size_t k = 0; k < m && !same; k++) {
             const region other = region_of(recomputed, k, t);
 
             same = is_same(&r, &other);
         }
-        f.same += same;
+        f.claimed += inside;
+        f.same += inside && same;
+        f.reaching += inside || same ? 0 : r.area;
     }
     return f;
 }
@@ -231,6 +236,24 @@ static bool is_local(const cc_params *p)
     return !p->min_contrast && !p->offset_percent && !p->full_area_auto && !p->min_area_auto;
 }
 
+/* Whether no region is computed by the checks before this one (cc_parts_of). */
+static bool is_alone(const cc_params *p)
+{
+    return p->split == CC_INTENSITY && p->fill_holes;
+}
+
+/* Whether the box of a region of the result is larger than a core. */
+static bool has_larger(const wu_output *out, uint32_t side)
+{
+    const wu_out_array *const boxes = wu_output_find(out, "region_bbox");
+    const int64_t *b = boxes->data;
+
+    for (uint64_t i = 0; i < boxes->info.shape[0]; i++, b += 4)
+        if (b[2] - b[0] > side || b[3] - b[1] > side)
+            return true;
+    return false;
+}
+
 tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
                          uint32_t margin, const uint32_t doubtful[4], uint64_t *random, tc_err *err)
 {
@@ -240,10 +263,11 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
         (side + 2.0 * tile_margin) * (side + 2.0 * tile_margin) / ((double)item->nx * item->ny);
     const size_t tiles = (size_t)fmin(fmax(TILES_SHARE / share, LEAST_TILES), MOST_TILES);
     size_t confirmed = 0, column[MOST_TILES];
-    int64_t pixels = 0, cut = 0, inner = 0, compared = 0;
+    int64_t pixels = 0, cut = 0, inner = 0, compared = 0, reaching = 0;
     tc_status status = TC_OK;
 
-    if (!is_local(work->params) || LEAST_TILES * share > MOST_TILES_SHARE)
+    if (!is_local(work->params) || LEAST_TILES * share > MOST_TILES_SHARE ||
+        (is_alone(work->params) && has_larger(out, side)))
         return TC_NO_MATCH;
     /* Each band of rows and each band of columns gets one tile, so that a tall or wide object is
      * likely to be met. If a box is doubtful, the first tile is placed around it instead. */
@@ -272,11 +296,13 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
         cut += f.cut;
         inner += f.inner;
         compared += f.compared;
+        reaching += f.reaching;
         if (status == TC_OK && (f.same < f.claimed || f.claimed != f.computed))
             status = TC_NO_MATCH;
     }
-    return status == TC_OK && (confirmed < LEAST_CONFIRMED || CUT_DIVISOR * cut > pixels ||
-                               COMPARED_DIVISOR * compared < inner)
+    return status == TC_OK &&
+                   (confirmed < LEAST_CONFIRMED || CUT_DIVISOR * cut > pixels ||
+                    CUT_DIVISOR * reaching > pixels || COMPARED_DIVISOR * compared < inner)
                ? TC_NO_MATCH
                : status;
 }
