@@ -161,6 +161,13 @@ def pairs_and_singles():
                   for d in ((0,) if k % 3 else (0, 16))])
 
 
+def discs_and_some_pairs(share):
+    """A picture of discs; this share are pairs that touch."""
+    rng = np.random.default_rng(1)
+    return draw_discs([(y + d, x, 6, 90) for y in range(20, 1580, 28) for x in range(20, 1580, 28)
+                       for d in ((-5, 6) if rng.random() < share else (0,))], 3).clip(0, 175)
+
+
 def change_means_of_pairs(a, _analysis):
     n, row = a["region_area"], np.round((a["region_centroid"][:, 0] - 12) / 26)
     of = row % 3 == 0
@@ -1096,6 +1103,10 @@ def cheap_forgeries():
            hollow_out_in_labels)
     split = dict(step, split="distance")
     yield "cellcount", "a small clump made up", split, [small_clump()], None, shrink_clump
+    local = dict(split, smooth=1, fill_holes=True, threshold="local", window=151, offset=15)
+    yield ("cellcount", "3% of pairs not split, local threshold", local,
+           [discs_and_some_pairs(0.03)], None,
+           compute_with(dict(local, split=None), [discs_and_some_pairs(0.03)]))
     for more in {}, {"split": "distance"}, {"split": "intensity"}:
         yield ("cellcount", "a small clump made up, smoothed" + "".join(
             ", split by " + v for v in more.values()), dict(step, smooth=1, **more),

@@ -55,6 +55,8 @@ enum { SPARSE = 16 };
  * be known. At most 1 / BARE_HITS of the hits may have a component that is not known and at the
  * same time lie in no box of the table. */
 enum { HITS = 16, KNOWN_HITS = 4, BARE_HITS = 8 };
+/* With a split, one of the tiles around regions is placed around the largest of so many. */
+enum { CANDIDATES = 256 };
 /* The side of a tile without its margin, in pixels, is between the larger of LEAST_TILE and the
  * margin's width, and MOST_TILE. Within these bounds it is the largest for which MANY_TILES tiles,
  * with their margins, have at most the share TILED of the picture's pixels. */
@@ -1531,6 +1533,20 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
                          (unsigned long long)all->both, (unsigned long long)all->claimed);
 }
 
+/* Returns the largest of CANDIDATES random rows of the table, which has rows. Where cells touch
+ * that should have been split, it is likely to be two of them. */
+static size_t choose_large(const table *t, uint64_t *random)
+{
+    size_t best = (size_t)tc_random_below(t->n, random);
+
+    for (int k = 1; k < CANDIDATES; k++) {
+        const size_t row = (size_t)tc_random_below(t->n, random);
+
+        best = t->area[row] > t->area[best] ? row : best;
+    }
+    return best;
+}
+
 /* Checks tiles, if grey values are prepared. A quarter of the tiles is placed around regions of the
  * table, in proportion to their areas. The others lie in different bands of rows and different
  * bands of columns, one in each, so that no tall or wide structure is missed. BARE tiles follow. */
@@ -1557,6 +1573,8 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     tc_random_order(bands, column, random);
     if (n > bands)
         choose_by_area(&whole, t, random, n - bands, by_area);
+    if (n > bands && p->split)
+        by_area[0] = choose_large(t, random);
     for (size_t k = 0; k < n + bare_of(n); k++) {
         const tile_kind kind = k < bands ? IN_BANDS : k < n ? OF_REGION : BARE;
         uint32_t place[4];
