@@ -180,9 +180,25 @@ def small_clump():
                  [(y, x, 9, 90) for y in range(12, 1580, 17) for x in range(1530, 1590, 17)])
 
 
+def chains():
+    """In alternate squares of 84 x 84, a diagonal chain of six discs and discs that lie alone."""
+    squares = [(y, x) for y in range(0, 1512, 84) for x in range(0, 1512, 84)]
+    return draw_discs([(y + 20 + 9 * k, x + 20 + 9 * k, 7, 90) for y, x in squares for k in range(6)
+                       if (y + x) // 84 % 2 == 0] +
+                      [(y + i, x + k, 7, 90) for y, x in squares for i in (19, 42, 65)
+                       for k in (19, 42, 65) if (y + x) // 84 % 2]).clip(0, 175)
+
+
+def shrink_chains(a, _analysis):
+    shrink(a, (a["region_centroid"] // 84).sum(1) % 2 == 0)
+
+
 def shrink_clump(a, _analysis):
-    """Of the discs of the clump three quarters of the pixels."""
-    of = a["region_bbox"][:, 1] > 1516
+    shrink(a, a["region_bbox"][:, 1] > 1516)
+
+
+def shrink(a, of):
+    """Of these discs three quarters of the pixels."""
     n = a["region_area"][of] = a["region_area"][of] * 3 // 4
     a["region_centroid"][of] = np.round(a["region_centroid"][of] * n[:, None]) / n[:, None]
     a["region_mean"][of] = np.round(a["region_mean"][of] * n) / n
@@ -1144,6 +1160,8 @@ def cheap_forgeries():
         yield ("cellcount", "40 of 100 discs, all but the upper sixth, " + ", ".join(more),
                dict(step, **more), [crowded_top()], None,
                leave_out(lambda a: a["region_bbox"][:, 0] > 280))
+    yield ("cellcount", "all chains nearly as wide as a tile made up", dict(
+        step, threshold="local", window=113, offset=15, **usual), [chains()], None, shrink_chains)
     filled = {"fill_holes": True}
     for more in filled, dict(filled, split="distance"):
         suffix = ", ".join(more)

@@ -68,6 +68,9 @@ enum { LEAST_TILES = 6, MOST_TILES = 24 };
  * that of SAMPLES random pixels, or of fewer, one in SAMPLED pixels of the picture, which is in no
  * box and stands out most from its surroundings before any preparation. */
 enum { PER_BARE = 8, SAMPLED = 64, SAMPLES = 2048 };
+/* With a split, where the component of a region reaches out of a tile's core, another tile is
+ * placed around it, up to MOST_BEYOND times. */
+enum { MOST_BEYOND = 4 };
 /* A threshold that the result found in the histogram of the whole picture may differ from the
  * threshold of the tiles in one of two ways. Either the difference is at most ERRORS standard
  * errors, and these are at most MOST_DEVIATIONS standard deviations of the grey values; or between
@@ -143,10 +146,12 @@ typedef struct part {
                    followed */
     uint32_t doubtful[4]; /* after a failure of check_part: box of the component or row that does
                              not seem to be right, in the picture; all 0: of none in particular */
-    size_t hits;          /* random pixels of cells (HITS); each pixel of cells is equally likely */
-    double known_hits;    /* hits whose component is known */
-    size_t bare_hits;     /* hits whose component is not known and that lie in no box of the table:
-                             their regions may be missing */
+    uint32_t beyond[4]; /* box, in the picture, of a random row's component that is not known as it
+                           reaches out of the core; or all 0 */
+    size_t hits;        /* random pixels of cells (HITS); each pixel of cells is equally likely */
+    double known_hits;  /* hits whose component is known */
+    size_t bare_hits;   /* hits whose component is not known and that lie in no box of the table:
+                           their regions may be missing */
     /* Sums over the known hits of a share of the component's pixels. absent: the share in regions
      * that are not in the table but pass the filters other than min_contrast and min_area "auto";
      * areas "auto" follow from such regions, too. small: the share in those absent regions that are
@@ -426,6 +431,7 @@ typedef struct sought {
     bool large;      /* a component is too large, or too wide for its pixels, to be followed */
     bool of_hit;     /* the component is that of a hit: `absent` and `small` are needed */
     bool in_hole;    /* the last component lies in a hole of another one, and so is no region */
+    uint32_t box[4]; /* in the part, of a component that reaches out of the core; or all 0 */
     double pixels;   /* pixels of all regions of the components */
     double absent, small; /* numbers of pixels of the regions that `part` describes */
 } sought;
@@ -660,6 +666,8 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         s->pixels += (double)c.pixels;
         return TC_OK;
     }
+    if (s->unknown && !s->large)
+        memcpy(s->box, (uint32_t[]){ c.lo[1], c.lo[2], c.hi[1], c.hi[2] }, sizeof s->box);
     if (!s->unknown)
         return_if_error(cc_parts_of(p, &q->f, &c, q->original, work->poll, &parts, err));
     s->unknown = s->unknown || parts.n == 0;
@@ -865,6 +873,8 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         else
             break;
         left = s.left;
+        for (int d = 0; of_row && s.box[2] > 0 && d < 4; d++)
+            q->beyond[d] = s.box[d] + (d % 2 == 0 ? q->y : q->x);
         q->looks +=
             s.unknown || s.listed_any; /* known components without a listed region do not count */
         q->known += s.listed_any;
@@ -1449,11 +1459,11 @@ static tc_status count_core(const cc_params *p, const part *q, const table *t, f
  * where a region may be missing. */
 typedef enum tile_kind { IN_BANDS, OF_REGION, BARE } tile_kind;
 
-/* Prepares and checks the tile around `place`, and adds what it finds to `all`. Sets doubtful, as
- * in `part`. */
+/* Prepares and checks the tile around `place`, and adds what it finds to `all`. Sets doubtful and
+ * beyond, as in `part`. */
 static tc_status check_tile(const an_work *work, const table *t, uint32_t threshold,
                             const uint32_t place[4], tile_kind kind, uint64_t *random, found *all,
-                            uint32_t doubtful[4], tc_err *err)
+                            uint32_t doubtful[4], uint32_t beyond[4], tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
@@ -1485,6 +1495,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     if (status == TC_OK)
         status = check_part(work, &q, t, random, err);
     memcpy(doubtful, q.doubtful, sizeof q.doubtful);
+    memcpy(beyond, q.beyond, sizeof q.beyond);
     if (status == TC_OK && kind != BARE)
         status = count_core(p, &q, t, all, err);
     if (kind == IN_BANDS) { /* a table might be right only where it has regions */
@@ -1564,6 +1575,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     const size_t groups = bands < GROUPS ? bands : GROUPS;
     TC_AUTOFREE uint64_t *const histograms =
         finds ? calloc(groups * size, sizeof *histograms) : NULL;
+    size_t around = 0; /* tiles around components that reach out of other tiles */
     found all = { .sums.faintest = INFINITY };
     int64_t least_full = p->full_area; /* lower bound of full_area */
 
@@ -1590,8 +1602,15 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
             memcpy(place, bare[k - n], sizeof place);
         else
             break;
-        const tc_status status =
-            check_tile(work, t, threshold, place, kind, random, &all, o->doubtful, err);
+        uint32_t beyond[4];
+        tc_status status =
+            check_tile(work, t, threshold, place, kind, random, &all, o->doubtful, beyond, err);
+        if (status == TC_OK && beyond[2] > 0 && around < MOST_BEYOND) {
+            around++;
+            memcpy(place, beyond, sizeof place);
+            status =
+                check_tile(work, t, threshold, place, BARE, random, &all, o->doubtful, beyond, err);
+        }
         o->of_regions = !finds && !all.large; /* again.c does not show large regions */
         return_if_error(status);
     }
