@@ -531,8 +531,9 @@ static double estimate_votes(const an_work *work, const voting_scheme *s, const 
     for (int z = -deep; z <= deep; z++)
         for (int y = -GRID; y <= GRID; y++)
             for (int x = -GRID; x <= GRID; x++) {
-                const double *const here = grey + (deep > 0 ? z + GRID + 1 : 0) * SLICE +
-                                           (y + GRID + 1) * ROW + x + GRID + 1;
+                const int slice = deep > 0 ? z + GRID + 1 : 0,
+                          index = slice * SLICE + (y + GRID + 1) * ROW + x + GRID + 1;
+                const double *const here = grey + index;
                 const double gz = deep > 0 ? here[SLICE] - here[-SLICE] : 0,
                              gy = here[ROW] - here[-ROW], gx = here[1] - here[-1],
                              dot = sign * (gz * z + gy * y + gx * x),
@@ -801,11 +802,9 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
     const size_t tiles = count_tiles(s);
     const unsigned row = (unsigned)(k - 2); /* the stratum; two tiles come before the strata */
 
-    if (k == 0)
-        choose_centre(s, c, NULL, random, place);
-    else if (k == 1 || k >= tiles)
+    if (k == 1 || k >= tiles)
         choose_crowd(s, points, choose_side(s), random, place);
-    else if (row < STRATA) {
+    else if (k > 1 && row < STRATA) {
         choose_in_stratum(s, points, (unsigned[]){ order[0][row], row, order[1][row] }, random,
                           place);
         move_place(s, random, place);
