@@ -321,6 +321,24 @@ def discs_and_satellites():
     return picture
 
 
+def groups_of_discs():
+    """A picture of 16 groups, 400 pixels apart, each of 3 x 3 discs close together."""
+    random = np.random.default_rng(1)
+    corners = [(400 * i + random.integers(80, 280), 400 * k + random.integers(80, 280))
+               for i in range(4) for k in range(4)]
+    return draw_discs([(y + 15 * i, x + 15 * k, 6, 90) for y, x in corners for i in range(3)
+                       for k in range(3)])
+
+
+def copy_first_of_group(a, _analysis):
+    first = {}
+    rows = np.array([first.setdefault(tuple(c), i)
+                     for i, c in enumerate(a["region_centroid"] // 400)])
+    rows = rows[np.argsort(a["region_bbox"][rows, 0], kind="stable")]
+    for name in [m for m in a if m.startswith("region_") and m != "region_label"]:
+        a[name] = a[name][rows]
+
+
 def few_soft_discs():
     """A picture of few small discs with soft edges."""
     discs = draw_discs([(y, x, 4, 180) for y in range(40, 1560, 125) for x in range(40, 1560, 125)],
@@ -1176,6 +1194,9 @@ def cheap_forgeries():
         whole = dict(step, **more)
         yield ("cellcount", "grains in filled rings as well, " + ", ".join(more), whole,
                [grains_in_rings()], None, add_grains(whole, grains_in_rings()))
+    for more in filled, dict(usual, threshold="local", window=113, offset=15):
+        yield ("cellcount", "one row in place of the nine of each group, " + ", ".join(more),
+               dict(step, **more), [groups_of_discs()], None, copy_first_of_group)
     for more in filled, usual:
         yield ("cellcount", "all rows twice, " + ", ".join(more), dict(step, **more), [cells_],
                None, repeat_rows)

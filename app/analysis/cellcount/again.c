@@ -5,6 +5,7 @@
  * core. Where the margin reaches the picture's border, the core extends to the border.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/analysis/analyses.h"
@@ -191,14 +192,18 @@ static bool is_same(const region *a, const region *b)
            fabs(a->centre[0] - b->centre[0]) < 1e-6 && fabs(a->centre[1] - b->centre[1]) < 1e-6;
 }
 
-/* Counts the tile's regions in the claimed result and in the recomputed one. */
-static region_counts compare_regions(const an_work *work, const tile *t, const wu_output *claimed,
-                                     const wu_output *recomputed)
+/* Counts the tile's regions in the claimed result and in the recomputed one. A recomputed region
+ * is the same as one row of the claimed result at most, so that copies of a row are not the same. */
+static tc_status compare_regions(const an_work *work, const tile *t, const wu_output *claimed,
+                                 const wu_output *recomputed, region_counts *out, tc_err *err)
 {
     const size_t n = (size_t)wu_output_find(claimed, "region_item")->info.shape[0],
                  m = (size_t)wu_output_find(recomputed, "region_item")->info.shape[0];
     region_counts f = { .claimed = 0 };
+    TC_AUTOFREE bool *const matched = calloc(m + 1, sizeof *matched);
 
+    if (matched == NULL)
+        return tc_no_memory(err, "the regions");
     for (size_t k = 0; k < m; k++) {
         const region r = region_of(recomputed, k, t);
 
@@ -220,13 +225,15 @@ static region_counts compare_regions(const an_work *work, const tile *t, const w
         for (size_t k = 0; k < m && !same; k++) {
             const region other = region_of(recomputed, k, t);
 
-            same = is_same(&r, &other);
+            same = !matched[k] && is_same(&r, &other);
+            matched[k] = matched[k] || same;
         }
         f.claimed += inside;
         f.same += inside && same;
         f.reaching += inside || same ? 0 : r.area;
     }
-    return f;
+    *out = f;
+    return TC_OK;
 }
 
 /* Whether a region's row in the table, or its absence, depends only on pixels near the region. This
@@ -289,7 +296,7 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
             return TC_NO_MATCH; /* the box is larger than the core */
         status = compute_tile(work, threshold, &t, &recomputed, err);
         if (status == TC_OK)
-            f = compare_regions(work, &t, out, &recomputed);
+            status = compare_regions(work, &t, out, &recomputed, &f, err);
         wu_output_free(&recomputed);
         confirmed += f.same;
         pixels += f.pixels;
