@@ -347,6 +347,12 @@ def few_soft_discs():
     return (soft + np.random.default_rng(1).normal(0, 2, soft.shape)).round().astype(np.uint8)
 
 
+def large_soft_discs():
+    discs = draw_discs([(y, x, 19, 90) for y in range(30, 1570, 60) for x in range(30, 1570, 60)],
+                       3)
+    return scipy.ndimage.gaussian_filter(discs.astype(float), 2).round().astype(np.uint8)
+
+
 def leave_out_at_random(share):
     return leave_out(lambda a: np.random.default_rng(1).random(len(a["region_item"])) < share)
 
@@ -1187,9 +1193,12 @@ def cheap_forgeries():
                [close_discs()], None, leave_out(lambda a: a["region_bbox"][:, 0] < 1320))
         yield ("cellcount", "60 large regions invented beside 3600, " + suffix, dict(step, **more),
                [many_discs()], None, add_large_regions(60, 150, 20000))
-    yield ("cellcount", "60 large regions invented, fill_holes, split by intensity",
-           dict(step, fill_holes=True, split="intensity"), [staggered_discs()], None,
-           add_large_regions(60, 150, 20000))
+    alone = dict(step, fill_holes=True, split="intensity")
+    yield ("cellcount", "60 large regions invented, fill_holes, split by intensity", alone,
+           [staggered_discs()], None, add_large_regions(60, 150, 20000))
+    yield ("cellcount", "a block of large discs left out, fill_holes, split by intensity",
+           dict(alone, h=20), [large_soft_discs()], None,
+           leave_out(lambda a: (a["region_centroid"] < 506).all(1)))
     for more in filled, dict(filled, split="distance"), dict(filled, smooth=0.5):
         whole = dict(step, **more)
         yield ("cellcount", "grains in filled rings as well, " + ", ".join(more), whole,

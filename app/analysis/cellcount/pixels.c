@@ -1728,6 +1728,9 @@ tc_status cc_check_pixels(const an_work *given, const wu_output *out, uint64_t *
         return tc_fail(err, TC_NO_MATCH, "the picture is too small for a check of a part of it");
     tc_status status = cc_has_preparation(p) ? check_tiles(work, &t, threshold, random, &o, err)
                                              : check_whole(work, &t, threshold, random, &o, err);
+    /* If no box is doubtful, a place where a region may be missing is. */
+    if (status == TC_NO_MATCH && o.of_regions && o.doubtful[2] == 0)
+        (void)choose_bare(p, work->pixels, &t, side_of(p, work->item), random, 0, &o.doubtful);
     if (status == TC_NO_MATCH && o.of_regions)
         status = cc_check_again(work, out, threshold, margin_of(p), o.doubtful, random, err);
     return status == TC_OK && p->min_area_auto ? check_least(p, &t, o.side, o.small, err) : status;
