@@ -193,7 +193,8 @@ static bool is_same(const region *a, const region *b)
 }
 
 /* Counts the tile's regions in the claimed result and in the recomputed one. A recomputed region
- * is the same as one row of the claimed result at most, so that copies of a row are not the same. */
+ * is the same as one row of the claimed result at most, so that copies of a row are not the same.
+ */
 static tc_status compare_regions(const an_work *work, const tile *t, const wu_output *claimed,
                                  const wu_output *recomputed, region_counts *out, tc_err *err)
 {
