@@ -187,7 +187,8 @@ static void choose_one(const double size[], uint32_t n, uint32_t *chosen)
 static uint32_t choose_by_changes(const evolution *w, uint32_t n)
 {
     uint32_t chosen = n > 0;
-    double number[LS_HISTORY_BITS], part[LS_HISTORY_BITS], against[LS_HISTORY_BITS];
+    double number[LS_HISTORY_BITS] = { 0 }, part[LS_HISTORY_BITS] = { 0 },
+           against[LS_HISTORY_BITS] = { 0 };
     size_t inside = w->first_inside; /* number of voxels inside at the stretch's beginning */
 
     for (uint32_t i = 0; i < n; i++) {
