@@ -1129,7 +1129,7 @@ static tc_status find_least_full_area(const part *q, const table *t, double side
 {
     TC_AUTOFREE int64_t *area = NULL;
     const double share = q->known_hits > 0 ? fmin(q->absent / q->known_hits + ABSENT_ERROR, 1) : 1;
-    double sum;
+    double sum = 0;
     return_if_error(sort_areas(t, &area, &sum, err));
 
     *full =
@@ -1665,8 +1665,8 @@ static tc_status check_least(const cc_params *p, const table *t, double side, do
                              tc_err *err)
 {
     TC_AUTOFREE int64_t *area = NULL;
-    cc_params rest = *p; /* the parameters without the filter min_area */
-    double sum, left;    /* pixels of regions in the table; pixels of cells in no region of it */
+    cc_params rest = *p;  /* the parameters without the filter min_area */
+    double sum = 0, left; /* pixels of regions in the table; pixels of cells in no region of it */
     int64_t lo, hi;
 
     return_if_error(sort_areas(t, &area, &sum, err));
