@@ -35,7 +35,7 @@ enum {
  * edges, one for ONE_CENTRE_IN pixels. */
 enum {
     FEW_EDGES = 4096,
-    ONE_EDGE_IN = 512,
+    ONE_EDGE_IN = 256,
     LEAST_CENTRES = 64,
     MOST_CENTRES = 4096,
     ONE_CENTRE_IN = 2048
