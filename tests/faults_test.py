@@ -44,11 +44,11 @@ def copy_of(file):
         return f.read()
 
 
-def build():
+def build(library, source):
     made = tap.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1",
-                    "-fno-omit-frame-pointer", "-o", LIBRARY,
-                    os.path.join(tap.SRC, "tests", "faults", "fail_at.c"), "-ldl"])
-    return tap.ok(made.returncode == 0, "fail_at.c compiles", made.stderr)
+                    "-fno-omit-frame-pointer", "-o", library,
+                    os.path.join(tap.SRC, "tests", "faults", source), "-ldl"])
+    return tap.ok(made.returncode == 0, source + " compiles", made.stderr)
 
 
 def files():
@@ -145,13 +145,30 @@ def main():
     if tap.sanitized() and not calls_test.ASAN:
         tap.skip("faults", "this build has other sanitizers than gcc's")
         tap.done()
-    if not build():
+    if not build(LIBRARY, "fail_at.c"):
         tap.done()
+    test_sync_in_thread()
     scripts()
     for case in calls_test.cases(calls_test.files()):
         if ONLY.match(case.name) and case.learn():
             test_calls(Any(case), "memory", errno.ENOMEM)
     SWEEP.done()
+
+
+def test_sync_in_thread():
+    """pack calls fsync in a thread while it writes. An error of this fsync is not reported again by
+    the one at the end."""
+    library, unit = path("fail_sync.so"), path("noise.zip")
+    if not build(library, "fail_sync.c"):
+        return
+    noise = np.random.default_rng(1).integers(0, 256, (500, 500), np.uint8)
+    with open(path("noise.png"), "wb") as f:
+        f.write(workunit.png(noise))
+    run = tap.run([tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", unit,
+                   path("noise.png")], env=dict(os.environ, LD_PRELOAD=library, **PRELOAD))
+    tap.ok(run.returncode == 3 and "noise.zip: cannot write: Input/output error" in run.stderr and
+           not os.path.exists(unit), "pack: an fsync that fails in the thread is an error",
+           "exit %d %s" % (run.returncode, run.stderr))
 
 
 def scripts():

@@ -2,11 +2,14 @@
 #include "workunits/tools/unit.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/base/array.h"
+#include "app/base/condition.h"
 #include "app/base/files.h"
 #include "app/base/os.h"
 #include "app/base/pool.h"
@@ -603,18 +606,78 @@ static void free_writer(unit_writer *w)
     wu_zip_free(&w->zip);
 }
 
+/* A thread that brings a file to the disk while it is being written, so that the fsync at the end
+ * takes little time. */
+typedef struct syncer {
+    int fd;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; /* for `ended` */
+    tc_condition changed;
+    bool ended; /* the file is complete */
+    int error;  /* errno of an fsync that failed, else 0; a later fsync would not fail again */
+} syncer;
+
+static void *sync_until_ended(void *user)
+{
+    const double seconds = 0.1; /* between two calls of fsync */
+    syncer *const s = user;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        if (!s->ended)
+            tc_condition_wait(&s->changed, &s->lock, seconds);
+        if (s->ended)
+            break;
+        pthread_mutex_unlock(&s->lock);
+        if (!os_sync(s->fd) && s->error == 0)
+            s->error = errno;
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* Starts the thread. If there can be no thread, the fsync at the end does all. */
+static void begin_syncing(syncer *s, int fd)
+{
+    *s = (syncer){ .fd = fd };
+    pthread_mutex_init(&s->lock, NULL);
+    tc_condition_init(&s->changed);
+    s->has_thread = os_create_thread(&s->thread, sync_until_ended, s);
+}
+
+/* Ends the thread. Returns false (errno) if a part of the file could not be brought to the disk. */
+static bool end_syncing(syncer *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->ended = true;
+    tc_condition_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    if (s->has_thread)
+        pthread_join(s->thread, NULL);
+    tc_condition_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    errno = s->error;
+    return s->error == 0;
+}
+
 tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
 {
     assert(json_is_object(unit->parameters) && unit->n > 0);
     unit_writer w = { .unit = unit, .err = err };
+    syncer s;
     const int fd = os_open(path, OS_NEW);
     if (fd < 0)
         return tc_fail_write(path, unit->shown, err);
+    if (!unit->stored)
+        begin_syncing(&s, fd);
     tc_status status = wu_zip_create(fd, unit->shown, DEFLATE_LEVEL, &w.zip, err);
     if (status == TC_OK)
         status = make_threads(&w);
     if (status == TC_OK)
         status = write_members(&w);
+    if (!unit->stored && !end_syncing(&s) && status == TC_OK)
+        status = tc_fail_write(path, unit->shown, err);
     if (status == TC_OK)
         status = wu_zip_finish(w.zip, !unit->stored, err);
     free_writer(&w);
