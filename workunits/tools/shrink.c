@@ -4,18 +4,20 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     LEAST_SIDE = 160, /* the fewest pixels of the longer side of a picture on the page */
     MOST_SIDE = 1200, /* the most pixels of the longer side of a picture on the page */
     COLUMNS = 16,     /* number of samples in a vector */
+    AT_ONCE =
+        256 * COLUMNS, /* the most samples of a row whose sums stay in the processor's cache */
     MOST_ROWS = 257 /* the most samples of 8 bits whose sum fits into 16 bits: 257 * 255 = 65535 */
 };
 
 /* Vectors of COLUMNS samples of 8 bits, and of their sums. */
 typedef uint8_t column_bytes __attribute__((vector_size(COLUMNS), aligned(1)));
-typedef uint16_t column_words __attribute__((vector_size(2 * COLUMNS)));
-typedef uint32_t column_sums __attribute__((vector_size(4 * COLUMNS), aligned(4), may_alias));
+typedef uint16_t column_words __attribute__((vector_size(2 * COLUMNS), aligned(2), may_alias));
 
 /* Returns the smallest step with which n pictures of this size fit into WU_REPORT_BYTES. Keeps the
  * longer side of the reduced picture between LEAST_SIDE and MOST_SIDE. */
@@ -27,23 +29,35 @@ uint32_t wu_shrink_step(const wu_picture_info *info, size_t n)
     return (uint32_t)ceil((info->nx > info->ny ? info->nx : info->ny) / side);
 }
 
+/* Sets words[i] to the sum of column i of n_rows rows, at most MOST_ROWS, of n samples of 8 bits.
+ * n: a multiple of COLUMNS. row: the samples of a whole row. */
+static void add_bytes(const uint8_t *rows, size_t row, size_t n, uint32_t n_rows, uint16_t *words)
+{
+    memset(words, 0, n * sizeof *words);
+    for (uint32_t k = 0; k < n_rows; k++, rows += row)
+        for (size_t i = 0; i < n; i += COLUMNS)
+            *(column_words *)(void *)(words + i) += __builtin_convertvector(
+                *(const column_bytes *)(const void *)(rows + i), column_words);
+}
+
 /* Sets sums[i] to the sum of column i of n_rows rows of n samples. deep: whether samples have 16
  * bits, not 8. */
 static void add_rows(const uint8_t *rows, size_t n, uint32_t n_rows, bool deep, uint32_t *sums)
 {
-    const uint16_t *const words = (const void *)rows;
+    const uint16_t *const samples = (const void *)rows;
+    uint16_t words[AT_ONCE];
     size_t i = 0;
-    for (; !deep && n_rows <= MOST_ROWS && n - i >= COLUMNS; i += COLUMNS) {
-        column_words sum = { 0 };
-        for (uint32_t k = 0; k < n_rows; k++)
-            sum += __builtin_convertvector(*(const column_bytes *)(const void *)(rows + k * n + i),
-                                           column_words);
-        *(column_sums *)(void *)(sums + i) = __builtin_convertvector(sum, column_sums);
+    while (!deep && n_rows <= MOST_ROWS && n - i >= COLUMNS) {
+        const size_t whole = (n - i) / COLUMNS * COLUMNS, part = whole < AT_ONCE ? whole : AT_ONCE;
+        add_bytes(rows + i, n, part, n_rows, words);
+        for (size_t k = 0; k < part; k++)
+            sums[i + k] = words[k];
+        i += part;
     }
     for (; i < n; i++) {
         sums[i] = 0;
         for (uint32_t k = 0; k < n_rows; k++)
-            sums[i] += deep ? words[k * n + i] : rows[k * n + i];
+            sums[i] += deep ? samples[k * n + i] : rows[k * n + i];
     }
 }
 
