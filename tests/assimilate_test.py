@@ -960,6 +960,9 @@ def test_script_server(p):
        and query(q.db, "SELECT name FROM units") == [("plain",)],
        "create makes a data set, and does not change an existing one",
        r.stderr)
+    r = assimilate("create", "--db", path("nowhere/d.sqlite"))
+    ok(r.returncode == 3 and "d.sqlite: cannot write: the folder " in r.stderr,
+       "create: a folder that does not exist", r.stderr)
     q = Project("p_foreign", made=False)
     with sqlite3.connect(path(q.db)) as c:
         c.execute("CREATE TABLE mine(a)")

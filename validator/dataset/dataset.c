@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "app/base/files.h"
+
 enum {
     APPLICATION_ID = 0x54455843, /* "TEXC" in the file's header, by which file(1) and other programs
                                     recognize a data set */
@@ -388,17 +390,24 @@ tc_status val_dataset_open(const char *path, val_mode mode, val_dataset *out, tc
     /* The names "", ":memory:" and "file:..." have a special meaning to SQLite; "./" prevents it.
      */
     char *const safe_path = sqlite3_mprintf("%s%s", path[0] == '/' ? "" : "./", path);
+    TC_AUTOFREE char *const folder = tc_folder_of(path);
     bool empty = false;
     int keep_log = 1; /* true, for SQLITE_FCNTL_PERSIST_WAL */
     tc_status status = TC_OK;
 
     *out = (val_dataset){ .path = path, .only_reads = mode == VAL_READ };
-    if (safe_path == NULL)
+    if (safe_path == NULL || folder == NULL) {
+        sqlite3_free(safe_path);
         return tc_no_memory(err, path);
-    if (sqlite3_open_v2(safe_path, &out->db, flags, NULL) != SQLITE_OK)
-        status = mode != VAL_CREATE && access(path, F_OK) != 0 && errno == ENOENT
-                     ? refuse_to_create(path, "is not there", err)
-                     : val_sql_fault(out, err);
+    }
+    if (sqlite3_open_v2(safe_path, &out->db, flags, NULL) != SQLITE_OK) {
+        if (mode != VAL_CREATE && access(path, F_OK) != 0 && errno == ENOENT)
+            status = refuse_to_create(path, "is not there", err);
+        else if (mode == VAL_CREATE && access(folder, F_OK) != 0)
+            status = tc_fail_write(path, path, err);
+        else
+            status = val_sql_fault(out, err);
+    }
     sqlite3_free(safe_path);
     if (status != TC_OK)
         return status;
