@@ -311,13 +311,14 @@ def test_pixels():
     inside[0, 0] = 7
     check_pack("textures of a picture of three values", "glcm", dict(GLCM, range="image"), inside,
                [])
-    for top in (255, 65535):
-        for n, has_note in ((60, False), (61, True)):           # of 1200 pixels
-            clipped = SLIVER % 200 + (0 if top == 255 else 20000)
+    for top, bits in ((1023, 10), (4095, 12), (65520, 12), (16383, 14), (65532, 14), (4094, 0),
+                      (255, 8), (65535, 16)):
+        for n, has_note in ((60, False), (61, bits > 0)):       # of 1200 pixels
+            clipped = SLIVER % 200 + (0 if top == 255 else 600)
             clipped[:n // 40] = clipped[n // 40, :n % 40] = top
             clipped = clipped.astype(np.uint8) if top == 255 else clipped
             check_pack("%d pixels of %d" % (n, top), "cellcount", {}, clipped,
-                       ["5% of its pixels have the greatest value of", "bits, %d: " % top,
+                       ["5%% of its pixels have the greatest value of %d bits, %d: " % (bits, top),
                         "overexposed"] if has_note else [])
     check_pack("white in colours", "cellcount", {},
                np.dstack([clipped // 257] * 3).astype(np.uint8), [])

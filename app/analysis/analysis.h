@@ -127,8 +127,8 @@ typedef struct an_survey {
     uint64_t rgb[3];    /* sums of red, green and blue over all pixels, before conversion to grey */
     unsigned n_values;  /* number of different grey values, counted up to 3; 0 if it is not known */
     uint32_t values[2]; /* the first two of them */
-    uint64_t saturated; /* number of pixels of the greatest value of their 8 or 16 bits; 0 for
-                           colours */
+    uint64_t saturated; /* number of pixels of the greatest value of 8, 10, 12, 14 or 16 bits; 0 if
+                           `hi` is not such a value, and for colours */
 } an_survey;
 
 /* The note about an item whose pixels all have one grey value. It replaces the note of note_result,

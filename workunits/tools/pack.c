@@ -526,8 +526,8 @@ static void note_overexposed(const wu_source *source, const wu_item *item)
         wu_print_note_of_file(source->pages.files[0],
                               "%u%% of its pixels have the greatest value of %u bits, %u: where "
                               "they are overexposed, their true greys are lost",
-                              (unsigned)(source->survey.saturated * 100 / n), item->bits,
-                              source->survey.hi);
+                              (unsigned)(source->survey.saturated * 100 / n),
+                              wu_bits_of_greatest(source->survey.hi), source->survey.hi);
 }
 
 /* Checks an item's pixels by their survey, and prints notes about them. A wu_item_check function;

@@ -59,6 +59,16 @@ static void survey_values(const uint8_t *bytes, const uint16_t *words, size_t n,
     }
 }
 
+unsigned wu_bits_of_greatest(uint32_t value)
+{
+    for (unsigned bits = 10; bits <= 16; bits += 2) {
+        const uint32_t greatest = ((uint32_t)1 << bits) - 1;
+        if (value == greatest || value == greatest << (16 - bits))
+            return bits;
+    }
+    return value == UINT8_MAX ? 8 : 0;
+}
+
 void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *out)
 {
     assert(info->bits == 8 || info->bits == 16);
@@ -72,8 +82,9 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
             lo = words[i] < lo ? words[i] : lo;
             hi = words[i] > hi ? words[i] : hi;
         }
-        for (size_t i = 0; hi == UINT16_MAX && i < n; i++)
-            saturated += words[i] == UINT16_MAX;
+        const bool is_greatest = wu_bits_of_greatest(hi) > 8;
+        for (size_t i = 0; is_greatest && i < n; i++)
+            saturated += words[i] == hi;
         survey_values(NULL, words, n, out);
     } else {
         enum { BLOCK = 512 }; /* pixels that are converted to grey at a time */
@@ -102,7 +113,9 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
         if (info->channels == 1)
             survey_values(bytes, NULL, n, out);
     }
-    out->saturated += saturated;
+    if (hi > out->hi)
+        out->saturated = 0; /* what was counted is not the greatest value */
+    out->saturated += hi >= out->hi ? saturated : 0;
     out->lo = lo < out->lo ? lo : out->lo;
     out->hi = hi > out->hi ? hi : out->hi;
 }

@@ -51,6 +51,10 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
 /* Closes the open file and prints the notes that were not printed yet. */
 void wu_page_reader_close(wu_page_reader *reader);
 
+/* Returns the number of bits, 8, 10, 12, 14 or 16, of which this is the greatest value, in the low
+ * or the high bits of 16; 0 if it is none. */
+unsigned wu_bits_of_greatest(uint32_t value);
+
 /* Extends the range of grey values of a survey to the grey values of a page of 8 or 16 bits. */
 void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *out);
 /* Whether an item's grey values span so few levels that the results depend on single levels; if so,
