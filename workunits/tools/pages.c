@@ -120,8 +120,7 @@ void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *o
     out->hi = hi > out->hi ? hi : out->hi;
 }
 
-/* Adds the sums of red, green and blue of an RGB page to the survey. */
-static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_survey *out)
+void wu_survey_colours(const uint8_t *data, size_t n_pixels, an_survey *out)
 {
     enum {
         LANES = 48, /* samples summed side by side: 16 pixels */
@@ -130,7 +129,7 @@ static void survey_colours(const uint8_t *data, const wu_picture_info *info, an_
     };
     typedef uint8_t bytes __attribute__((vector_size(PART), aligned(1)));
     typedef uint16_t words __attribute__((vector_size(2 * PART)));
-    const size_t n = 3 * (size_t)info->nx * info->ny;
+    const size_t n = 3 * n_pixels;
     size_t i = 0;
     while (n - i >= LANES) {
         words sums[LANES / PART] = { 0 };
@@ -263,16 +262,19 @@ tc_status wu_page_next(wu_page_reader *reader, wu_page_buffer *buffer, wu_pictur
             survey_mask(buffer->data, info, &reader->item->survey);
         return TC_OK;
     }
-    if (reader->survey && reader->item->colour == NULL && info->channels == 3)
-        survey_colours(buffer->data, info, &reader->item->survey);
     if (reader->item->colour != NULL) {
         wu_colour_apply(reader->item->colour, buffer->data, info);
-    } else if (reader->item->is_stack && info->channels == 3) {
-        make_grey(buffer->data, info);
-        reader->became_grey = true;
+    } else if (info->channels == 3) {
+        if (reader->defer_grey && !reader->item->is_stack)
+            return TC_OK;
+        if (reader->survey)
+            wu_survey_colours(buffer->data, (size_t)info->nx * info->ny, &reader->item->survey);
+        if (reader->item->is_stack) {
+            make_grey(buffer->data, info);
+            reader->became_grey = true;
+        }
     }
-    /* With defer_grey the caller converts RGB pages to grey, and then surveys them. */
-    if (reader->survey && !(reader->defer_grey && info->channels == 3))
+    if (reader->survey)
         wu_survey_greys(buffer->data, info, &reader->item->survey);
     return TC_OK;
 }

@@ -15,8 +15,8 @@ typedef struct wu_page_reader {
     bool quiet;       /* print no notes */
     bool defer_notes; /* print notes when the reader is closed, as it is used in a thread */
     bool survey;      /* add the pixels to item->survey */
-    bool defer_grey;  /* do not survey RGB pages: the caller converts them to grey and surveys
-                         them */
+    bool defer_grey;  /* do not survey RGB pages of images: the caller surveys their colours,
+                         converts them to grey and surveys these */
     bool
         wants_encoded; /* keep the page's file in `encoded`, if a work unit can hold it unchanged */
     char *note;        /* the note to be printed when the reader is closed; owned */
@@ -55,6 +55,8 @@ void wu_page_reader_close(wu_page_reader *reader);
  * or the high bits of 16; 0 if it is none. */
 unsigned wu_bits_of_greatest(uint32_t value);
 
+/* Adds the sums of red, green and blue of RGB pixels to a survey. */
+void wu_survey_colours(const uint8_t *data, size_t n_pixels, an_survey *out);
 /* Extends the range of grey values of a survey to the grey values of a page of 8 or 16 bits. */
 void wu_survey_greys(const void *data, const wu_picture_info *info, an_survey *out);
 /* Whether an item's grey values span so few levels that the results depend on single levels; if so,

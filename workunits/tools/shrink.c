@@ -80,15 +80,16 @@ static inline void add_pixels(const uint32_t *pixels, uint32_t n, unsigned chann
     sum[2] = blue;
 }
 
-/* Computes a row of means, and writes it from out[at] on. Each mean is that of a square: `step`
+/* Computes a row of means. Each mean is that of a square: `step`
  * pixels along x (the last one: the remaining pixels) and `rows` pixels along y. sums: the sum of
  * each column over these rows. deep: whether the samples of `out` have 16 bits, not 8. */
 static void compute_means(const uint32_t *sums, uint32_t nx, unsigned channels, uint32_t step,
-                          uint32_t rows, bool deep, void *out, size_t at)
+                          uint32_t rows, bool deep, void *out)
 {
     /* 1 / n as a fixed-point number in units of 2^-40, rounded up, with n = step * rows. If
      * sum * n < 2^40, the product is too large by less than 1 / n, so its whole part is exact. */
     const uint64_t per_pixel = ((uint64_t)1 << 40) / ((uint64_t)step * rows) + 1;
+    size_t at = 0;
     for (uint32_t x = 0; x < nx; x += step) {
         const uint32_t columns = nx - x < step ? nx - x : step, n = columns * rows;
         uint64_t sum[3];
@@ -105,10 +106,18 @@ static void compute_means(const uint32_t *sums, uint32_t nx, unsigned channels, 
     }
 }
 
+void wu_shrink_rows(const wu_picture_info *info, uint32_t step, uint32_t rows, const void *samples,
+                    uint32_t *sums, void *out)
+{
+    assert(step >= 1 && rows >= 1 && rows <= step && (info->bits == 8 || info->bits == 16));
+    const bool deep = info->bits == 16;
+    add_rows(samples, (size_t)info->nx * info->channels, rows, deep, sums);
+    compute_means(sums, info->nx, info->channels, step, rows, deep, out);
+}
+
 tc_status wu_shrink_picture(const wu_picture_info *info, uint32_t step, const void *samples,
                             const char *shown, void **out, tc_err *err)
 {
-    assert(step >= 1 && (info->bits == 8 || info->bits == 16));
     const size_t row_samples = (size_t)info->nx * info->channels, size = info->bits / 8,
                  row = (size_t)((info->nx + step - 1) / step) * info->channels;
     const uint32_t sy = (info->ny + step - 1) / step;
@@ -116,10 +125,10 @@ tc_status wu_shrink_picture(const wu_picture_info *info, uint32_t step, const vo
     uint32_t *const sums = malloc(row_samples * sizeof *sums);
     *out = malloc(row * sy * size);
     for (uint32_t y = 0; sums != NULL && *out != NULL && y < sy; y++) {
-        const uint32_t from = y * step, left = info->ny - from, rows = left < step ? left : step;
-        add_rows((const uint8_t *)samples + from * row_samples * size, row_samples, rows, size == 2,
-                 sums);
-        compute_means(sums, info->nx, info->channels, step, rows, size == 2, *out, y * row);
+        const uint32_t from = y * step, left = info->ny - from;
+        wu_shrink_rows(info, step, left < step ? left : step,
+                       (const uint8_t *)samples + from * row_samples * size, sums,
+                       (uint8_t *)*out + y * row * size);
     }
     free(sums);
     return sums != NULL && *out != NULL ? TC_OK : tc_no_memory(err, shown);

@@ -23,6 +23,10 @@ uint32_t wu_shrink_step(const wu_picture_info *info, size_t n);
  * with info->bits bits a sample. shown: the name of the file in messages. */
 tc_status wu_shrink_picture(const wu_picture_info *info, uint32_t step, const void *samples,
                             const char *shown, void **out, tc_err *err);
+/* Computes one row of these means, out[sx][channels], from `rows` rows of samples, at most `step`.
+ * sums: memory for nx * channels numbers. */
+void wu_shrink_rows(const wu_picture_info *info, uint32_t step, uint32_t rows, const void *samples,
+                    uint32_t *sums, void *out);
 
 /* The reduced picture of an image that pack keeps for the page: in colour, even if the work unit
  * has only grey. */

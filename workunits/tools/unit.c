@@ -365,17 +365,47 @@ static tc_status add_page(unit_writer *w, const wu_source *item, wu_kind kind, u
     return w->n_pages == w->most_pages || w->bytes >= WU_BATCH_BYTES ? write_batch(w) : TC_OK;
 }
 
-/* Keeps the scaled-down picture of an image for the report's page. */
-static tc_status keep_thumbnail(const unit_writer *w, const wu_source *item,
-                                const wu_picture_info *info, const void *page, tc_err *err)
+/* Returns the scaled-down picture that is kept of an image for the report's page, or NULL if none
+ * is kept. */
+static wu_thumbnail *thumbnail_of(const unit_writer *w, const wu_source *item)
 {
     const size_t i = (size_t)(item - w->unit->items);
-    if (item->is_stack || i >= w->unit->n_thumbnails)
-        return TC_OK;
-    wu_thumbnail *const thumbnails = &w->unit->thumbnails[i];
-    thumbnails->channels = info->channels;
-    return wu_shrink_picture(info, wu_shrink_step(info, w->unit->n_thumbnails), page,
-                             w->unit->shown, &thumbnails->small, err);
+    return item->is_stack || i >= w->unit->n_thumbnails ? NULL : &w->unit->thumbnails[i];
+}
+
+/* Surveys the colours of an RGB page, scales it down, converts it to grey and surveys that: some
+ * rows at a time, which stay in the processor's cache. */
+static tc_status make_grey_page(const unit_writer *w, const wu_page_reader *reader, uint8_t *page,
+                                wu_picture_info *info, tc_err *err)
+{
+    enum { ROWS = 8 }; /* rows at a time if the picture is not scaled down */
+    wu_thumbnail *const small = thumbnail_of(w, reader->item);
+    const uint32_t step = small != NULL ? wu_shrink_step(info, w->unit->n_thumbnails) : ROWS;
+    const size_t row = 3 * (size_t)info->nx, small_row = 3 * (size_t)((info->nx + step - 1) / step);
+    an_survey *const survey = reader->survey ? &reader->item->survey : NULL;
+    TC_AUTOFREE uint32_t *const sums = small != NULL ? malloc(row * sizeof *sums) : NULL;
+    if (small != NULL) {
+        small->channels = 3;
+        small->small = malloc(small_row * ((info->ny + step - 1) / step));
+        if (small->small == NULL || sums == NULL)
+            return tc_no_memory(err, w->unit->shown);
+    }
+    for (uint32_t y = 0, n; y < info->ny; y += n) {
+        n = info->ny - y < step ? info->ny - y : step;
+        const uint8_t *const rgb = page + y * row;
+        uint8_t *const grey = page + (size_t)y * info->nx; /* these pixels were converted before */
+        const wu_picture_info part = { .nx = info->nx, .ny = n, .nz = 1, .bits = 8, .channels = 1 };
+        if (survey != NULL)
+            wu_survey_colours(rgb, (size_t)n * info->nx, survey);
+        if (small != NULL)
+            wu_shrink_rows(info, step, n, rgb, sums,
+                           (uint8_t *)small->small + y / step * small_row);
+        wu_make_grey(rgb, (size_t)n * info->nx, grey);
+        if (survey != NULL)
+            wu_survey_greys(grey, &part, survey);
+    }
+    info->channels = 1;
+    return TC_OK;
 }
 
 /* Reads the next page, keeps its scaled-down picture, and converts it to grey if the unit is grey.
@@ -383,16 +413,16 @@ static tc_status keep_thumbnail(const unit_writer *w, const wu_source *item,
 static tc_status read_page(const unit_writer *w, wu_page_reader *reader, wu_page_buffer *buffer,
                            wu_picture_info *info, tc_err *err)
 {
-    tc_status status = wu_page_next(reader, buffer, info, err);
-    if (status == TC_OK && reader->kind == WU_KIND_IMAGE)
-        status = keep_thumbnail(w, reader->item, info, buffer->data, err);
-    if (status == TC_OK && w->unit->grey && info->channels == 3) {
-        wu_make_grey(buffer->data, (size_t)info->nx * info->ny, buffer->data);
-        info->channels = 1;
-        if (reader->defer_grey && reader->survey)
-            wu_survey_greys(buffer->data, info, &reader->item->survey);
-    }
-    return status;
+    return_if_error(wu_page_next(reader, buffer, info, err));
+    wu_thumbnail *const small =
+        reader->kind == WU_KIND_IMAGE ? thumbnail_of(w, reader->item) : NULL;
+    if (reader->defer_grey && info->channels == 3)
+        return make_grey_page(w, reader, buffer->data, info, err);
+    if (small == NULL)
+        return TC_OK;
+    small->channels = info->channels;
+    return wu_shrink_picture(info, wu_shrink_step(info, w->unit->n_thumbnails), buffer->data,
+                             w->unit->shown, &small->small, err);
 }
 
 static wu_page_reader reader_of(const unit_writer *w, wu_source *item, wu_kind kind)
