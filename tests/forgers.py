@@ -1322,6 +1322,15 @@ def cheap_forgeries():
     few[5:280, 5:695], few[285:560, 5:695] = 1, 2
     few[575:675, 5:665][:84] = np.kron(np.arange(3, 69).reshape(3, 22), np.ones((28, 30), int))
     rough = np.random.default_rng(5).integers(0, 256, few.shape).astype(np.uint8)
+    ground = np.ones((1000, 1000), int)
+    ground[::6, ::6] = np.arange(102, 102 + 167 * 167).reshape(167, 167)
+    for label in range(2, 102):
+        y, x = 20 + (label - 2) // 10 * 96, 20 + (label - 2) % 10 * 96
+        ground[y:y + 40, x:x + 40] = label
+    specks = [np.unique(ground, return_inverse=True)[1].reshape(ground.shape) + 1]
+    grain = np.random.default_rng(6).integers(0, 256, ground.shape).astype(np.uint8)
+    yield ("objects", "another's texture for 100 cells beside specks and the ground", {}, [grain],
+           specks, lambda a, _: a["object_glcm"].__setitem__(slice(1, 101), a["object_glcm"][1]))
     yield ("objects", "rows of all small objects beside two large ones exchanged", {}, [rough],
            [few], exchange_neighbours("object_(?!item|label)", 12))
     y, x = np.indices((700, 700)) - 349.5

@@ -21,6 +21,7 @@ enum {
     MOST = 64,
 
     TRIES = 1 << 14, /* greatest number of random pixels drawn until one belongs to an object */
+    REPEATS = 256,   /* and how many of them may belong to objects that were chosen before */
     LOOKS = 512      /* number of random pixels whose grey values are compared */
 };
 
@@ -150,18 +151,32 @@ static int by_row(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Whether `row` is among the n rows. */
+static bool is_taken(const size_t *rows, size_t n, size_t row)
+{
+    for (size_t i = 0; i < n; i++)
+        if (rows[i] == row)
+            return true;
+    return false;
+}
+
 /* Sets *row to the row of the object that a random pixel belongs to, so that large objects are
- * chosen more often; to a random row if none of TRIES random pixels belongs to an object of the
- * table. */
-static tc_status row_of_pixel(const wu_pixels *px, const object_labels *l, uint64_t *random,
-                              size_t *row, tc_err *err)
+ * chosen more often, and that is not among the n rows of `taken`; to a random row if none is found.
+ */
+static tc_status row_of_pixel(const wu_pixels *px, const object_labels *l, const size_t *taken,
+                              size_t n, uint64_t *random, size_t *row, tc_err *err)
 {
     bool found = false;
 
-    for (int k = 0; k < TRIES && !found; k++)
+    for (int k = 0, repeated = 0; k < TRIES && repeated < REPEATS && !found; k++) {
         return_if_error(
             find_row(l, px->labels[tc_random_below((uint64_t)px->nx * px->ny * px->nz, random)],
                      row, &found, err));
+        if (found && is_taken(taken, n, *row)) {
+            repeated++;
+            found = false;
+        }
+    }
     if (!found)
         *row = (size_t)tc_random_below(l->n, random);
     return TC_OK;
@@ -176,15 +191,6 @@ static size_t count_measured(size_t n)
     return wanted < n ? wanted : n;
 }
 
-/* Whether `row` is among the n rows. */
-static bool is_taken(const size_t *rows, size_t n, size_t row)
-{
-    for (size_t i = 0; i < n; i++)
-        if (rows[i] == row)
-            return true;
-    return false;
-}
-
 /* Chooses the objects of the sample: BY_PIXELS of them by random pixels, the others by random rows.
  */
 static tc_status choose_objects(const wu_pixels *px, const object_labels *l, uint64_t *random,
@@ -193,7 +199,7 @@ static tc_status choose_objects(const wu_pixels *px, const object_labels *l, uin
     s->n = count_measured(l->n);
     for (size_t k = 0; k < s->n; k++) {
         if (k < BY_PIXELS)
-            return_if_error(row_of_pixel(px, l, random, &s->row[k], err));
+            return_if_error(row_of_pixel(px, l, s->row, k, random, &s->row[k], err));
         else
             s->row[k] = (size_t)tc_random_below(l->n, random);
         while (is_taken(s->row, k, s->row[k]))
