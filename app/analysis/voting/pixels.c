@@ -16,7 +16,7 @@
 enum {
     LEAST_SIDE = 8, /* least side of a tile */
     MOST_SIDE = 20, /* greatest side of a tile */
-    MARGIN = 10     /* margin around a tile */
+    MARGIN = 10     /* margin around a tile, unless margin_of returns a wider one */
 };
 /* STRATA tiles are around points. No two of these points are in the same third of the rows, of the
  * columns or of the slices. So made-up points are found even if they fill only one third. */
@@ -91,6 +91,16 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
+/* The margin around a tile along an axis, in pixels: at least two radii, for the votes and the
+ * voters' turns, and the reach of the blur. */
+static uint32_t margin_of(const voting_scheme *s, int axis)
+{
+    const uint32_t usual = length_of(s, axis, MARGIN),
+                   blurred = length_of(s, axis, 8) + (uint32_t)s->shape.taps[axis];
+
+    return usual > blurred ? usual : blurred;
+}
+
 /* The share of the item's pixels that a tile has, margin included. side: the tile's side, in
  * quarters of the radius. */
 static double share_of_tile(const voting_scheme *s, uint32_t side)
@@ -99,7 +109,8 @@ static double share_of_tile(const voting_scheme *s, uint32_t side)
     double share = 1;
 
     for (int k = 0; k < 3; k++)
-        share *= (double)smaller(length_of(s, k, side + 2 * MARGIN), length[k]) / length[k];
+        share *=
+            (double)smaller(length_of(s, k, side) + 2 * margin_of(s, k), length[k]) / length[k];
     return share;
 }
 
@@ -139,7 +150,7 @@ static tile tile_at(const voting_scheme *s, uint32_t quarters, const uint32_t pl
 
     for (int k = 0; k < 3; k++) {
         const uint32_t side = smaller(length_of(s, k, quarters), length[k]),
-                       margin = length_of(s, k, MARGIN);
+                       margin = margin_of(s, k);
         const uint32_t lo =
             smaller(place[k] > side / 2 ? place[k] - side / 2 : 0, length[k] - side);
         const uint32_t from = lo > margin ? lo - margin : 0;
