@@ -63,12 +63,12 @@ static const double CROWDED = 1.8;
 /* Coordinates that differ by less than this, in pixels, count as equal: the difference is due to
  * rounding. */
 static const double NEAR = 1e-6;
-/* judge_threshold tolerates a lowest score that is this many times the estimate of the threshold
+/* judge_evidence tolerates a lowest score that is this many times the estimate of the threshold
  * "auto", or as many times less. */
 static const double TOLERANCE = 1.2;
 /* For the threshold "auto": if the lowest score of the result is more than GAP times the greatest
- * score found below the threshold, the tiles may have few of the weaker peaks by chance. Then the
- * sum of these peaks' scores is taken to be SOME times as large as estimated from the tiles. */
+ * score found below the threshold, the tiles may have few of the weaker points by chance. Then
+ * their number is taken to be SOME times as large as estimated from the tiles. */
 static const double GAP = 1.5, SOME = 3;
 
 /* --- tiles ----------------------------------------------------------------------------------- */
@@ -182,36 +182,34 @@ static bool is_in(const tile *t, const double at[3])
     return true;
 }
 
-/* Sets *sum to the sum of the scores of all peaks, also those below the threshold, in tile t
- * without its margin. part: the tile with its margin, as an item, whose final state is `state`. */
-static tc_status sum_scores(const an_work *part, const voting_scheme *s, const void *state,
-                            const tile *t, double *sum, tc_err *err)
+/* Finds all peaks of tile t, without its margin, whatever their score. part: the tile with its
+ * margin, as an item, whose final state is `state`. */
+static tc_status find_all_peaks(const an_work *part, const voting_scheme *s, const void *state,
+                                const tile *t, voting_peaks *peaks, tc_err *err)
 {
     voting_params params = *(const voting_params *)part->params;
-    voting_peaks peaks = { 0, 0, NULL };
     an_work all = *part;
-    tc_status status;
+    size_t n = 0;
 
     all.params = &params;
     params.threshold = 0;
     params.refine = false;
-    status = voting_find_points(&all, s, state, &peaks, err);
-    *sum = 0;
-    for (size_t i = 0; i < peaks.n; i++) {
-        const voting_peak *const p = &peaks.list[i];
-        const double at[3] = { p->z + t->from[0], p->y + t->from[1], p->x + t->from[2] };
+    return_if_error(voting_find_points(&all, s, state, peaks, err));
+    for (size_t i = 0; i < peaks->n; i++) {
+        const voting_peak *const p = &peaks->list[i];
 
-        *sum += is_in(t, at) ? p->score : 0;
+        if (is_in(t, (const double[]){ p->z + t->from[0], p->y + t->from[1], p->x + t->from[2] }))
+            peaks->list[n++] = *p;
     }
-    free(peaks.list);
-    return status;
+    peaks->n = n;
+    return TC_OK;
 }
 
 /* Computes a tile with its margin again, and sets *found to its points with scores of at least
- * `least`, in coordinates of the item. s: the scheme of the item. Unless sum is NULL, sets *sum as
- * sum_scores does. */
+ * `least`, in coordinates of the item. s: the scheme of the item. Unless all is NULL, sets *all to
+ * all peaks of the tile. */
 static tc_status compute_tile(const an_work *work, const voting_scheme *s, const tile *t,
-                              double least, voting_peaks *found, double *sum, tc_err *err)
+                              double least, voting_peaks *found, voting_peaks *all, tc_err *err)
 {
     voting_params params = *(const voting_params *)work->params;
     wu_item item = *work->item;
@@ -237,8 +235,8 @@ static tc_status compute_tile(const an_work *work, const voting_scheme *s, const
     if (state == NULL)
         return tc_no_memory(err, "a tile");
     return_if_error(voting_cpu_run(&part, &scheme, state, err));
-    if (sum != NULL)
-        return_if_error(sum_scores(&part, &scheme, state, t, sum, err));
+    if (all != NULL)
+        return_if_error(find_all_peaks(&part, &scheme, state, t, all, err));
     return_if_error(voting_find_points(&part, &scheme, state, found, err));
     for (size_t i = 0; i < found->n; i++)
         for (int k = 0; k < 3; k++)
@@ -266,71 +264,131 @@ static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_er
     return TC_OK;
 }
 
-/* The threshold "auto" if the points of the result and further peaks, with lower scores, are all
- * peaks: 0.3 times the score of the middle peak. This is the one of all peaks, best first, at which
- * their scores add up to half of the sum of all scores. rest: the sum of the further peaks' scores.
- * 0 if the middle peak is not a point of the result: in a correct result it is one. */
-static double automatic_threshold(const voting_peaks *points, double rest)
-{
-    double sum = rest, part = 0;
-    size_t middle = 0;
+/* A peak in a tile that is not among the points of the result. */
+typedef struct other_peak {
+    double score;
+    bool is_point; /* it is a point: neither refinement nor the foreground excludes it */
+} other_peak;
 
-    for (size_t i = 0; i < points->n; i++)
-        sum += points->list[i].score;
-    while (middle < points->n && 2 * (part += points->list[middle].score) < sum)
-        middle++;
-    return middle < points->n ? ceil(0.3 * points->list[middle].score) : 0;
-}
-
-/* An upper bound of the threshold. Further peaks, which have scores below the threshold, can only
- * move the middle peak of automatic_threshold to a lower score. */
-static double greatest_threshold(const voting_params *p, const voting_peaks *points)
-{
-    return p->threshold_auto
-               ? fmin(automatic_threshold(points, 0), points->list[points->n - 1].score)
-               : p->threshold;
-}
-
-/* Sums over all tiles, without their margins, of the points of the result (claimed) and of those
- * computed again. */
+/* What the tiles, without their margins, have. */
 typedef struct evidence {
-    size_t claimed, same, missing; /* numbers of points of the result; of those of them that were
-                                      computed again with the same score; of points computed again
-                                      that the result does not have */
-    double scores, all_scores;     /* sums of scores: of the points of the result; of all peaks */
-    double pixels;                 /* number of pixels in the tiles */
-    double weaker; /* the greatest score, below greatest_threshold, of a point computed again; -1 if
-                      there is none */
+    size_t claimed, same; /* numbers of points of the result, and of those of them that were
+                             computed again with the same score */
+    double scores;        /* the sum of the scores of these points of the result */
+    double pixels;        /* number of pixels in the tiles */
+    size_t n, room;       /* used and allocated elements of `others` */
+    other_peak *others;   /* with a fixed threshold only points */
 } evidence;
 
-/* Judges the lowest score of the result's points, which is hardly above the threshold "auto" or
- * above a gap between the scores of points and those of weaker peaks. */
-static tc_status judge_threshold(const voting_scheme *s, const voting_peaks *points,
-                                 const evidence *e, tc_err *err)
+/* Adds a peak that is not among the points of the result. */
+static tc_status add_other(evidence *e, double score, bool is_point, tc_err *err)
 {
-    const double lowest = points->list[points->n - 1].score;
-    const double others = fmax(e->all_scores - e->scores, 0);
-    double sum = 0; /* of the scores of all points */
+    if (e->n == e->room) {
+        const size_t room = 2 * e->room + 64;
+        other_peak *const list = realloc(e->others, room * sizeof *list);
+
+        if (list == NULL)
+            return tc_no_memory(err, "the peaks");
+        e->others = list;
+        e->room = room;
+    }
+    e->others[e->n++] = (other_peak){ score, is_point };
+    return TC_OK;
+}
+
+/* Compares two other_peak, for qsort: the higher score comes first. */
+static int compare_others(const void *a, const void *b)
+{
+    const double score = ((const other_peak *)a)->score, other = ((const other_peak *)b)->score;
+
+    return (score < other) - (score > other);
+}
+
+/* The threshold "auto" if the item's peaks are the points of the result and the other peaks, which
+ * are sorted, each more than once: 0.3 times the score of the middle peak. This is the one of all
+ * peaks, best first, at which their scores add up to half of the sum of all scores. times: how
+ * often each of the other peaks counts that are not points [0], and that are [1]. */
+static double automatic_threshold(const voting_peaks *points, const evidence *e,
+                                  const double times[2])
+{
+    double sum = 0, part = 0, score = 0;
 
     for (size_t i = 0; i < points->n; i++)
         sum += points->list[i].score;
-    /* estimates of the sum of the scores of all peaks that are not points of the result: in
-     * proportion to the points' scores, and to pixels. The second is rather too great, as more
-     * tiles lie where peaks are. */
-    const double by_score = others * sum / e->scores,
-                 by_pixel = others * (double)s->nz * s->ny * s->nx / e->pixels,
-                 rest = lowest > GAP * e->weaker ? SOME * by_pixel : fmin(by_score, by_pixel),
-                 bound = automatic_threshold(points, rest);
+    for (size_t k = 0; k < e->n; k++)
+        sum += times[e->others[k].is_point] * e->others[k].score;
+    for (size_t i = 0, k = 0; 2 * part < sum && i + k < points->n + e->n;) {
+        const bool other =
+            i == points->n || (k < e->n && e->others[k].score > points->list[i].score);
+        const double weight = other ? times[e->others[k].is_point] : 1,
+                     next = other ? e->others[k++].score : points->list[i++].score;
 
-    if (lowest * TOLERANCE < automatic_threshold(points, by_pixel))
+        part += weight * next;
+        score = weight > 0 ? next : score;
+    }
+    return ceil(0.3 * score);
+}
+
+/* An upper bound of the threshold. Other peaks with lower scores than the middle one of
+ * automatic_threshold can only move it to a lower score. Peaks that refinement or the foreground
+ * excludes can have any score: their number is estimated. by_pixel: see judge_evidence. */
+static double greatest_threshold(const voting_params *p, const voting_peaks *points,
+                                 const evidence *e, double by_pixel)
+{
+    const double with_points = automatic_threshold(points, e, (double[]){ 0, 0 }),
+                 with_excluded = automatic_threshold(points, e, (double[]){ by_pixel, 0 });
+
+    if (!p->threshold_auto)
+        return p->threshold;
+    return fmin(with_excluded > with_points ? TOLERANCE * with_excluded : with_points,
+                points->list[points->n - 1].score);
+}
+
+/* Judges the points of the tiles that the result lacks, and the lowest score of the result's
+ * points, which is hardly above the threshold "auto" or above a gap between the scores of points
+ * and those of weaker peaks. */
+static tc_status judge_evidence(const voting_params *p, const voting_scheme *s,
+                                const voting_peaks *points, evidence *e, tc_err *err)
+{
+    const double lowest = points->list[points->n - 1].score;
+    double sum = 0, weaker = -1;
+    size_t missing = 0;
+
+    for (size_t i = 0; i < points->n; i++)
+        sum += points->list[i].score;
+    qsort(e->others, e->n, sizeof *e->others, compare_others);
+    /* Two estimates of how many peaks of the item each of the other peaks stands for: in proportion
+     * to the points' scores, and to pixels. The second is rather too great, as more tiles lie where
+     * peaks are. */
+    const double by_score = sum / e->scores, by_pixel = (double)s->nz * s->ny * s->nx / e->pixels,
+                 least = greatest_threshold(p, points, e, by_pixel);
+
+    for (size_t i = 0; i < e->n; i++)
+        if (e->others[i].is_point && e->others[i].score >= least)
+            missing++;
+        else if (e->others[i].is_point)
+            weaker = fmax(weaker, e->others[i].score);
+    if (e->same < e->claimed || missing > 0)
+        return tc_fail(err, TC_NO_MATCH,
+                       "point: of %zu points in some tiles %zu were found again; %zu more were "
+                       "computed",
+                       e->claimed, e->same, missing);
+    if (!p->threshold_auto)
+        return TC_OK;
+    const double fewest = fmin(by_score, by_pixel);
+    const bool gap = lowest > GAP * weaker;
+    const double bound = automatic_threshold(
+        points, e, gap ? (double[]){ by_pixel, SOME * by_pixel } : (double[]){ fewest, fewest });
+
+    if (lowest * TOLERANCE < automatic_threshold(points, e, (double[]){ by_pixel, by_pixel }))
         return tc_fail(err, TC_NO_MATCH, "score: the lowest score, %.0f, is below the threshold",
                        lowest);
-    return e->weaker < bound || lowest <= TOLERANCE * bound
+    return weaker < bound || lowest <= TOLERANCE * bound
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH,
                          "score: the result lacks a point with the score %.0f, which was computed "
                          "again",
-                         e->weaker);
+                         weaker);
 }
 
 /* Whether two points have the same score and, except for rounding, the same coordinates. */
@@ -340,12 +398,21 @@ static bool is_same(const voting_peak *a, const voting_peak *b)
            fabs(a->point[1] - b->point[1]) < NEAR && fabs(a->point[2] - b->point[2]) < NEAR;
 }
 
+/* Whether a peak is a point in a list. */
+static bool is_listed(const voting_peak *peak, const voting_peaks *points)
+{
+    for (size_t i = 0; i < points->n; i++)
+        if (points->list[i].z == peak->z && points->list[i].y == peak->y &&
+            points->list[i].x == peak->x)
+            return true;
+    return false;
+}
+
 /* Compares the points of the result in a tile with the points computed again (found), and adds the
- * numbers and scores to *e. Each point of found is the same as at most one of the result: its
- * coordinates are then made NaN. least: points computed again with a lower score need not be in the
- * result. */
-static void compare_points(const tile *t, const voting_peaks *claimed, voting_peaks *found,
-                           double least, evidence *e)
+ * numbers and scores to *e. all: all peaks of the tile, or none. Each point of found is the same as
+ * at most one of the result: its coordinates are then made NaN. */
+static tc_status compare_points(const tile *t, const voting_peaks *claimed, voting_peaks *found,
+                                const voting_peaks *all, evidence *e, tc_err *err)
 {
     for (size_t i = 0; i < claimed->n; i++) {
         size_t k = 0;
@@ -361,14 +428,14 @@ static void compare_points(const tile *t, const voting_peaks *claimed, voting_pe
             found->list[k].point[0] = NAN;
         }
     }
-    for (size_t k = 0; k < found->n; k++) {
-        const double score = found->list[k].score;
-
-        if (is_in(t, found->list[k].point) && score >= least)
-            e->missing++;
-        else if (is_in(t, found->list[k].point))
-            e->weaker = fmax(e->weaker, score);
-    }
+    e->pixels += pixels_of(t);
+    for (size_t k = 0; k < found->n; k++)
+        if (is_in(t, found->list[k].point))
+            return_if_error(add_other(e, found->list[k].score, true, err));
+    for (size_t k = 0; k < all->n; k++)
+        if (!is_listed(&all->list[k], found))
+            return_if_error(add_other(e, all->list[k].score, false, err));
+    return TC_OK;
 }
 
 /* The distance of a place from the nearest point, in radii. rows: the points, in the order of their
@@ -853,42 +920,35 @@ static void shuffle_strata(uint64_t *random, unsigned order[STRATA])
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
                              const voting_peaks *points, uint64_t *random, tc_err *err)
 {
-    const bool automatic = ((const voting_params *)work->params)->threshold_auto;
-    const double least = greatest_threshold(work->params, points);
+    const voting_params *const p = work->params;
     const size_t tiles = count_tiles(s);
     const uint32_t side = choose_side(s);
     unsigned order[2][STRATA];
-    evidence e = { .weaker = -1 };
+    evidence e = { .claimed = 0 };
     centres c = { 0, NULL };
     tc_status status = find_centres(work, s, points, random, &c, err);
 
     shuffle_strata(random, order[0]);
     shuffle_strata(random, order[1]);
     for (size_t k = 0; status == TC_OK && (k < tiles || e.claimed == 0); k++) {
-        voting_peaks found = { 0, 0, NULL };
-        double sum = 0;
+        voting_peaks found = { 0, 0, NULL }, all = { 0, 0, NULL };
         uint32_t place[3];
         tile t;
 
         choose_tile(work, s, points, &c, k, order, random, place);
         t = tile_at(s, side, place);
-        status =
-            compute_tile(work, s, &t, automatic ? 0 : least, &found, automatic ? &sum : NULL, err);
+        status = compute_tile(work, s, &t, p->threshold_auto ? 0 : p->threshold, &found,
+                              p->threshold_auto ? &all : NULL, err);
         if (status == TC_OK)
-            compare_points(&t, points, &found, least, &e);
+            status = compare_points(&t, points, &found, &all, &e, err);
         remove_centres(&t, &c);
-        e.all_scores += sum;
-        e.pixels += pixels_of(&t);
         free(found.list);
+        free(all.list);
     }
     free(c.list);
-    if (status == TC_OK && (e.same < e.claimed || e.missing > 0))
-        return tc_fail(err, TC_NO_MATCH,
-                       "point: of %zu points in some tiles %zu were found again; %zu more were "
-                       "computed",
-                       e.claimed, e.same, e.missing);
-    if (status == TC_OK && automatic)
-        status = judge_threshold(s, points, &e, err);
+    if (status == TC_OK)
+        status = judge_evidence(p, s, points, &e, err);
+    free(e.others);
     return status;
 }
 
