@@ -1523,6 +1523,14 @@ def empty_first_item(a):
     a["count"][0] = 0
 
 
+def cells_on_black(n, seed=0):
+    """A picture without noise, with n cells at random places."""
+    picture = np.zeros((800, 800))
+    y, x = np.random.default_rng(seed).integers(20, 780, (2, n))
+    picture[y, x] = 1
+    return np.clip(scipy.ndimage.gaussian_filter(picture, 4) * 12000, 0, 200).astype(np.uint8)
+
+
 def try_uneven():
     """A forgery of the one large picture of 41, which is most of the work."""
     for analysis, parameters in ("cellcount", dict(BRIGHT, threshold=110, min_area=20)), (
@@ -1533,6 +1541,12 @@ def try_uneven():
             unit, result = make_of(analysis, parameters,
                                    [workunit.item("large", [different_cells()])] + small)
             try_forgery(name, unit, result, empty_first_item)
+    name = "voting, the one of 10 pictures of the same size with more than two cells"
+    if ONLY.search(name):
+        few = [workunit.item("few%d" % i, [cells_on_black(2, i)]) for i in range(9)]
+        unit, result = make_of("voting", dict(BRIGHT, radius=7, threshold=20000),
+                               [workunit.item("many", [cells_on_black(1500)])] + few)
+        try_forgery(name, unit, result, empty_first_item)
 
 
 def try_left_out():

@@ -48,54 +48,67 @@ static double pixels_share(const an_analysis *a, const an_work *work)
     return a->check_pixels != NULL ? a->pixels_share(work) : 1;
 }
 
+/* Returns an item's weight (choose_pixel_checks). share: its share of the unit's operations. bytes:
+ * the compressed bytes of all items. */
+static double weight_of(double share, const wu_item *item, double bytes)
+{
+    return bytes > 0 ? (share + (double)item->compressed_bytes / bytes) / 2 : share;
+}
+
 /* Chooses the items whose pixels are checked. The probability of an item is proportional to its
- * number of operations, which a forger would save: the operations of the unit, in the order of
- * items, are divided into equal stretches, and the item at a random point of each stretch is
- * chosen. An item with more than half of all operations is always chosen. Also sets v->small to
- * whether the unit has fewer than few_flops operations; then all its items are checked. */
+ * weight: the mean of its shares of the unit's operations, which a forger would save, and of the
+ * bytes of its compressed pictures, as a picture with much in it may take longer than planned. The
+ * weights, in the order of items, are divided into equal stretches, and the item at a random point
+ * of each stretch is chosen. An item with more than half of all weights is always chosen. Also sets
+ * v->small to whether the unit has fewer than few_flops operations; then all its items are checked.
+ */
 static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
 {
     const an_unit *const unit = v->unit;
     const size_t n = unit->job->n_items;
-    TC_AUTOFREE double *const end = calloc(n, sizeof *end); /* operations of items 0 to i */
+    TC_AUTOFREE double *const flops = calloc(n, sizeof *flops);
+    TC_AUTOFREE double *const cost = calloc(n, sizeof *cost); /* operations of checking an item */
     uint64_t random = v->seed ^ PIXEL_CHECKS;
-    double all = 0;         /* operations of all items */
-    double checks_cost = 0; /* sum, over the items, of the item's operations times the cost of
-                               checking it */
-    double first = 0;       /* start of the current stretch, in operations */
-    double point, step;     /* the random point in this stretch; the length of a stretch */
+    double all = 0, bytes = 0;   /* operations and compressed bytes of all items */
+    double average_cost = 0;     /* average cost of checking an item chosen by weight */
+    double first = 0, start = 0; /* start of the current stretch, and of the current item */
+    double point, step;          /* the random point in this stretch; the length of a stretch */
 
-    if (end == NULL)
+    if (flops == NULL || cost == NULL)
         return tc_no_memory(err, "the items");
     for (size_t i = 0; i < n; i++) {
         const wu_item *const item = &unit->job->items[i];
         an_work work = { .params = unit->params, .item = item, .threads = 1 };
         return_if_error(unit->analysis->plan(unit->params, item, &work.plan, err));
         /* Bytes of a pixel: its channels, a mask and a label. */
-        const double bytes = (item->bits == 16 ? 2.0 : 1.0) * item->channels + (item->n_masks > 0) +
-                             2 * (item->n_labels > 0);
+        const double each = (item->bits == 16 ? 2.0 : 1.0) * item->channels + (item->n_masks > 0) +
+                            2 * (item->n_labels > 0);
 
-        checks_cost +=
-            work.plan.flops * (reading_flops * bytes * (double)item->nx * item->ny * item->nz +
-                               pixels_share(unit->analysis, &work) * work.plan.flops);
-        end[i] = all += work.plan.flops;
+        flops[i] = work.plan.flops;
+        cost[i] = reading_flops * each * (double)item->nx * item->ny * item->nz +
+                  pixels_share(unit->analysis, &work) * work.plan.flops;
+        all += flops[i];
+        bytes += (double)item->compressed_bytes;
     }
     v->small = all < few_flops;
-    /* Checking one item in each stretch of `step` operations costs checks_cost / step on average.
-     */
-    /* This is at most pixels_budget * all; the number of stretches is an integer >= 1. */
-    step = all / fmax(floor(pixels_budget * all * all / checks_cost), 1);
+    /* The weights, which add up to 1, are lengths along the stretches. */
+    for (size_t i = 0; i < n; i++)
+        average_cost += weight_of(flops[i] / all, &unit->job->items[i], bytes) * cost[i];
+    /* The checks cost at most pixels_budget * all on average; their number is an integer >= 1. */
+    step = 1 / fmax(floor(pixels_budget * all / average_cost), 1);
     point = step * 0x1p-64 * (double)tc_random(&random);
     for (size_t i = 0; i < n; i++) {
-        const double start = i == 0 ? 0 : end[i - 1];
+        const double weight = weight_of(flops[i] / all, &unit->job->items[i], bytes),
+                     end = i + 1 == n ? 1 : start + weight;
 
-        v->looked_at[i] = v->small || end[i] - start > all / 2;
-        while (point < end[i]) {
+        v->looked_at[i] = v->small || weight > 0.5;
+        while (point < end) {
             v->looked_at[i] = true;
             /* Continues with the next stretch, or with the one that contains this item's end. */
-            first += step * fmax(floor((end[i] - first) / step), 1);
+            first += step * fmax(floor((end - first) / step), 1);
             point = first + step * 0x1p-64 * (double)tc_random(&random);
         }
+        start = end;
     }
     return TC_OK;
 }
