@@ -1541,12 +1541,37 @@ def try_uneven():
             unit, result = make_of(analysis, parameters,
                                    [workunit.item("large", [different_cells()])] + small)
             try_forgery(name, unit, result, empty_first_item)
-    name = "voting, the one of 10 pictures of the same size with more than two cells"
-    if ONLY.search(name):
-        few = [workunit.item("few%d" % i, [cells_on_black(2, i)]) for i in range(9)]
-        unit, result = make_of("voting", dict(BRIGHT, radius=7, threshold=20000),
-                               [workunit.item("many", [cells_on_black(1500)])] + few)
-        try_forgery(name, unit, result, empty_first_item)
+    for analysis, what, parameters, items, change in one_full_item():
+        name = "%s, the one of %d items whose %s" % (analysis, len(items), what)
+        if ONLY.search(name):
+            unit, result = make_of(analysis, parameters, items)
+            codes, output = codes_of(unit, result)
+            tap.ok(set(codes) == {0}, name + ": the honest result is accepted", output)
+            try_forgery(name, unit, result, change)
+
+
+def one_full_item():
+    """Yields (analysis, name, parameters, items, function that forges) for items of the same size,
+    of which the first has nearly all the work."""
+    stone = gravel()
+    tiny, full = np.zeros(stone.shape, bool), np.ones(stone.shape, bool)
+    tiny[:2, :2] = True
+    yield ("glcm", "mask is full", {"levels": [16, 32, 64], "distances": [1, 3, 5],
+                                    "window": {"shape": "square", "radius": 30},
+                                    "roi": {"type": "mask"}},
+           [workunit.item("i%d" % i, [stone], [tiny if i else full]) for i in range(3)],
+           roll_bands(slice(None)))
+    two, many = np.zeros((800, 800), int), np.kron(np.arange(1, 1601).reshape(40, 40),
+                                                   np.ones((20, 20), int))
+    two[100:120, 100:120], two[200:220, 200:220] = 1, 2
+    noise = np.random.default_rng(1).integers(0, 256, many.shape).astype(np.uint8)
+    yield ("objects", "objects fill it",
+           {"distances": list(range(1, 9)), "levels": 64, "texture_features": "ibsi"},
+           [workunit.item("i%d" % i, [noise], labels=[two if i else many]) for i in range(10)],
+           lambda a: a["object_glcm"].__setitem__(slice(1600), a["object_glcm"][:1]))
+    yield ("voting", "cells are more than two", dict(BRIGHT, radius=7, threshold=20000),
+           [workunit.item("i%d" % i, [cells_on_black(2 if i else 1500, i)]) for i in range(10)],
+           empty_first_item)
 
 
 def try_left_out():

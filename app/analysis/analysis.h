@@ -241,6 +241,10 @@ typedef struct an_analysis {
      * one. work->pixels is not set. If pixels_share is NULL, but check_pixels is not, the share
      * is 1. */
     double (*pixels_share)(const an_work *work);
+    /* An estimate of the item's operations from its mask or labels: work->pixels has only these, of
+     * a stack only of a random slice (wu_item_load_regions). If work->pixels is NULL, the greatest
+     * that any mask or labels give. NULL: they change little. */
+    double (*flops_inside)(const an_work *work);
     const an_backend *cpu;    /* the CPU backend; ocl_backend() returns the OpenCL backend */
     bool preview_amounts;     /* `preview` returns amounts */
     bool takes_labels;        /* items must have label pictures; for other analyses they must not */

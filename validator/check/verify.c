@@ -48,67 +48,109 @@ static double pixels_share(const an_analysis *a, const an_work *work)
     return a->check_pixels != NULL ? a->pixels_share(work) : 1;
 }
 
-/* Returns an item's weight (choose_pixel_checks). share: its share of the unit's operations. bytes:
- * the compressed bytes of all items. */
+/* Returns the weight with which an item is drawn (choose_pixel_checks). share: its share of the
+ * unit's operations. bytes: of the compressed pictures of all items. */
 static double weight_of(double share, const wu_item *item, double bytes)
 {
-    return bytes > 0 ? (share + (double)item->compressed_bytes / bytes) / 2 : share;
+    return bytes > 0 ? fmax(share, (double)item->compressed_bytes / bytes) : share;
 }
 
-/* Chooses the items whose pixels are checked. The probability of an item is proportional to its
- * weight: the mean of its shares of the unit's operations, which a forger would save, and of the
- * bytes of its compressed pictures, as a picture with much in it may take longer than planned. The
- * weights, in the order of items, are divided into equal stretches, and the item at a random point
- * of each stretch is chosen. An item with more than half of all weights is always chosen. Also sets
+/* Whether an item that was drawn is to be checked: with the probability flops / most. most: the
+ * greatest operations that flops_inside gives for it. *flops: those that its mask or labels give; 0
+ * if they are not known yet. */
+static tc_status accept_item(const val_verifier *v, size_t index, double most, double *flops,
+                             uint64_t *random, bool *accepted, tc_err *err)
+{
+    const an_unit *const unit = v->unit;
+    const wu_item *const item = &unit->job->items[index];
+    wu_pixels pixels = { .nx = 0 };
+    an_work work = { .params = unit->params, .item = item, .pixels = &pixels, .threads = 1 };
+
+    if (*flops == 0 && unit->analysis->flops_inside != NULL && item->n_masks + item->n_labels > 0) {
+        return_if_error(unit->analysis->plan(unit->params, item, &work.plan, err));
+        return_if_error(wu_item_load_regions(
+            unit->job, index, (uint32_t)tc_random_below(item->nz, random), &pixels, err));
+        *flops = unit->analysis->flops_inside(&work);
+        wu_pixels_free(&pixels);
+    } else if (*flops == 0) {
+        *flops = most;
+    }
+    *accepted = 0x1p-64 * (double)tc_random(random) * most <= *flops;
+    return TC_OK;
+}
+
+/* Chooses the items whose pixels are checked. An item's weight is the greater one of its shares of
+ * the unit's operations, which a forger would save, and of the bytes of compressed pictures, as a
+ * picture with much in it may take longer than planned. The weights, in the order of items, are
+ * divided into equal stretches, and the item at a random point of each stretch is drawn, until one
+ * is accepted. An item with more than half of the operations or bytes is always chosen. Also sets
  * v->small to whether the unit has fewer than few_flops operations; then all its items are checked.
  */
 static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
 {
     const an_unit *const unit = v->unit;
     const size_t n = unit->job->n_items;
+    /* For each item: the greatest operations that flops_inside gives, those that its mask or labels
+     * give, the operations of checking it, and the sum of the weights up to and with it. */
+    TC_AUTOFREE double *const most = calloc(n, sizeof *most);
     TC_AUTOFREE double *const flops = calloc(n, sizeof *flops);
-    TC_AUTOFREE double *const cost = calloc(n, sizeof *cost); /* operations of checking an item */
+    TC_AUTOFREE double *const cost = calloc(n, sizeof *cost);
+    TC_AUTOFREE double *const end = calloc(n, sizeof *end);
     uint64_t random = v->seed ^ PIXEL_CHECKS;
-    double all = 0, bytes = 0;   /* operations and compressed bytes of all items */
-    double average_cost = 0;     /* average cost of checking an item chosen by weight */
-    double first = 0, start = 0; /* start of the current stretch, and of the current item */
-    double point, step;          /* the random point in this stretch; the length of a stretch */
+    double all = 0, all_most = 0, bytes = 0; /* sums over all items; `all`: planned operations */
+    double sum = 0;                          /* of the weights */
+    double weighted_cost = 0;                /* sum of the weights times the costs of checking */
+    size_t i = 0;
 
-    if (flops == NULL || cost == NULL)
+    if (most == NULL || flops == NULL || cost == NULL || end == NULL)
         return tc_no_memory(err, "the items");
-    for (size_t i = 0; i < n; i++) {
+    for (i = 0; i < n; i++) {
         const wu_item *const item = &unit->job->items[i];
         an_work work = { .params = unit->params, .item = item, .threads = 1 };
         return_if_error(unit->analysis->plan(unit->params, item, &work.plan, err));
-        /* Bytes of a pixel: its channels, a mask and a label. */
-        const double each = (item->bits == 16 ? 2.0 : 1.0) * item->channels + (item->n_masks > 0) +
-                            2 * (item->n_labels > 0);
+        /* Bytes of a pixel: its channels, a mask and a label. Those of images are also read to draw
+         * items: all bytes so read, which compress well, cost 0.6 times those of a chosen item. */
+        const double each =
+            (item->bits == 16 ? 2.0 : 1.0) * item->channels +
+            (item->is_stack ? 1 : 1.6) * ((item->n_masks > 0) + 2.0 * (item->n_labels > 0));
 
-        flops[i] = work.plan.flops;
+        most[i] = unit->analysis->flops_inside != NULL ? unit->analysis->flops_inside(&work)
+                                                       : work.plan.flops;
         cost[i] = reading_flops * each * (double)item->nx * item->ny * item->nz +
                   pixels_share(unit->analysis, &work) * work.plan.flops;
-        all += flops[i];
+        all += work.plan.flops;
+        all_most += most[i];
         bytes += (double)item->compressed_bytes;
     }
     v->small = all < few_flops;
-    /* The weights, which add up to 1, are lengths along the stretches. */
-    for (size_t i = 0; i < n; i++)
-        average_cost += weight_of(flops[i] / all, &unit->job->items[i], bytes) * cost[i];
-    /* The checks cost at most pixels_budget * all on average; their number is an integer >= 1. */
-    step = 1 / fmax(floor(pixels_budget * all / average_cost), 1);
-    point = step * 0x1p-64 * (double)tc_random(&random);
-    for (size_t i = 0; i < n; i++) {
-        const double weight = weight_of(flops[i] / all, &unit->job->items[i], bytes),
-                     end = i + 1 == n ? 1 : start + weight;
+    for (i = 0; i < n; i++) {
+        const double weight = weight_of(most[i] / all_most, &unit->job->items[i], bytes);
 
+        weighted_cost += weight * cost[i];
+        end[i] = sum += weight;
         v->looked_at[i] = v->small || weight > 0.5;
-        while (point < end) {
-            v->looked_at[i] = true;
-            /* Continues with the next stretch, or with the one that contains this item's end. */
-            first += step * fmax(floor((end - first) / step), 1);
-            point = first + step * 0x1p-64 * (double)tc_random(&random);
+    }
+    if (v->small || n == 1)
+        return TC_OK;
+    /* The checks cost at most pixels_budget * all on average; their number is an integer >= 1. */
+    const double stretches = fmax(floor(pixels_budget * all * sum / weighted_cost), 1);
+    const double step = sum / stretches;
+
+    i = 0;
+    for (double stretch = 0; stretch < stretches;) {
+        const size_t first = i; /* the item at the start of the stretch */
+        bool accepted = false;
+
+        while (!accepted) {
+            const double point = step * (stretch + 0x1p-64 * (double)tc_random(&random));
+
+            for (i = first; i + 1 < n && end[i] <= point;)
+                i++;
+            return_if_error(accept_item(v, i, most[i], &flops[i], &random, &accepted, err));
         }
-        start = end;
+        v->looked_at[i] = true;
+        /* Continues with the next stretch, or with the one that contains this item's end. */
+        stretch = fmax(stretch + 1, floor(end[i] / step));
     }
     return TC_OK;
 }

@@ -131,6 +131,10 @@ void wu_job_destroy(wu_job **job);
 /* Decodes the pixels of item `index` into *out, to be freed by wu_pixels_free. TC_INTERNAL: there
  * is no such item. */
 tc_status wu_item_load(const wu_job *job, size_t index, wu_pixels *out, tc_err *err);
+/* Like wu_item_load, but decodes only the mask and the labels, of an image or of slice z of a
+ * stack: out->nz is 1. */
+tc_status wu_item_load_regions(const wu_job *job, size_t index, uint32_t z, wu_pixels *out,
+                               tc_err *err);
 /* Like wu_item_load, for a thread other than the main thread. poll: used in place of the job's
  * poll; several threads may pass it to tc_call_poll at the same time. */
 tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_poll *poll,

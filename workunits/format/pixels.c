@@ -71,6 +71,14 @@ static tc_status add_pieces(loader *l, piece_kind kind, char *const *members, si
     return TC_OK;
 }
 
+/* Adds the member of slice z of a stack, or all n members of an image's list. */
+static tc_status add_slice(loader *l, piece_kind kind, char *const *members, size_t n, uint32_t z,
+                           tc_err *err)
+{
+    const bool one = l->item->is_stack && n > 0;
+    return add_pieces(l, kind, members, one ? z : 0, one ? z + 1 : n, err);
+}
+
 /* --- one member ------------------------------------------------------------------------------ */
 
 /* Converts n pixels at p from RGB to grey. `grey` may be equal to p, because grey pixel i is
@@ -299,15 +307,15 @@ uint64_t wu_item_loading_bytes(const wu_item *item, uint64_t *thread_bytes)
            *thread_bytes;
 }
 
-/* Allocates the memory for the item's n pixels, mask and labels. The products do not overflow,
- * since sizes were checked against WU_MAX_SIDE and WU_MAX_VOXELS when the job was read. */
-static tc_status allocate_pixels(loader *l, size_t n, tc_err *err)
+/* Allocates the memory for the mask and labels of n of the item's pixels. The products do not
+ * overflow, since sizes were checked against WU_MAX_SIDE and WU_MAX_VOXELS when the job was read.
+ */
+static tc_status allocate_regions(const loader *l, size_t n, tc_err *err)
 {
     const wu_item *const item = l->item;
-    l->image = os_alloc_zeroed(n * (item->bits / 8) * (uses_colour_buffer(l) ? 1 : item->channels));
     l->out->mask = item->n_masks > 0 ? os_alloc_zeroed(n) : NULL;
     l->out->labels = item->n_labels > 0 ? os_alloc_zeroed(n * sizeof *l->out->labels) : NULL;
-    if (l->image == NULL || (item->n_masks > 0 && l->out->mask == NULL) ||
+    if ((item->n_masks > 0 && l->out->mask == NULL) ||
         (item->n_labels > 0 && l->out->labels == NULL))
         return tc_no_memory(err, "the pixels of an item");
     return TC_OK;
@@ -331,7 +339,10 @@ static tc_status load_pixels(loader *l, tc_err *err)
 {
     const wu_item *const item = l->item;
     const size_t n = (size_t)item->nx * item->ny * item->nz;
-    return_if_error(allocate_pixels(l, n, err));
+    l->image = os_alloc_zeroed(n * (item->bits / 8) * (uses_colour_buffer(l) ? 1 : item->channels));
+    if (l->image == NULL)
+        return tc_no_memory(err, "the pixels of an item");
+    return_if_error(allocate_regions(l, n, err));
     return_if_error(add_pieces(l, IMAGE, item->images, 0, item->n_images, err));
     return_if_error(add_pieces(l, MASK, item->masks, 0, item->n_masks, err));
     return_if_error(add_pieces(l, LABELS, item->labels, 0, item->n_labels, err));
@@ -377,14 +388,33 @@ tc_status wu_item_load_in_background(const wu_job *job, size_t index, const tc_p
     return load_item(job, index, poll, true /* any thread */, out, err);
 }
 
+tc_status wu_item_load_regions(const wu_job *job, size_t index, uint32_t z, wu_pixels *out,
+                               tc_err *err)
+{
+    assert(index < job->n_items && z < job->items[index].nz);
+    const wu_item *const item = &job->items[index];
+    loader l = { .job = job, .poll = job->archive->poll, .item = item, .out = out };
+    *out = (wu_pixels){ .nx = item->nx, .ny = item->ny, .nz = 1, .bits = item->bits };
+    tc_status status = allocate_regions(&l, (size_t)item->nx * item->ny, err);
+    if (status == TC_OK)
+        status = add_slice(&l, MASK, item->masks, item->n_masks, z, err);
+    if (status == TC_OK)
+        status = add_slice(&l, LABELS, item->labels, item->n_labels, z, err);
+    if (status == TC_OK)
+        status = decode_pieces(&l, err);
+    free(l.pieces);
+    if (status != TC_OK)
+        wu_pixels_free(out);
+    return status;
+}
+
 tc_status wu_item_decode_slice(const wu_job *job, size_t index, uint32_t z, void *samples,
                                tc_err *err)
 {
     assert(index < job->n_items && z < job->items[index].nz);
     const wu_item *const item = &job->items[index];
     loader l = { .job = job, .poll = job->archive->poll, .item = item, .image = samples };
-    tc_status status = item->is_stack ? add_pieces(&l, IMAGE, item->images, z, z + 1, err)
-                                      : add_pieces(&l, IMAGE, item->images, 0, item->n_images, err);
+    tc_status status = add_slice(&l, IMAGE, item->images, item->n_images, z, err);
     if (status == TC_OK)
         status = decode_pieces(&l, err);
     free(l.pieces);

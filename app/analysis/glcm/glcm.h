@@ -311,6 +311,8 @@ tc_status glcm_suggest(const struct an_pictures *pictures, const json_t *given,
 /* pixels.c */
 /* The average cost of glcm_check_pixels, as a share, 0 to 1, of the cost of computing the item. */
 double glcm_pixels_share(const an_work *work);
+/* Implements an_analysis.flops_inside. */
+double glcm_flops_inside(const an_work *work);
 tc_status glcm_check_pixels(const an_work *work, const wu_output *out, uint64_t *random,
                             tc_err *err);
 

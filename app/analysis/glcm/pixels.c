@@ -26,6 +26,10 @@ enum {
     TIMES_AS_LONG = 30
 };
 
+/* Checking the items of a unit with masks takes this many times as long, since those with large
+ * masks are chosen more often (glcm_flops_inside; measured with masks of 3 to 79% of a picture). */
+static const double MASKED = 1.15;
+
 /* How many random windows are chosen for bands of rows, and how many for bands of columns
  * (count_places). The band of each chosen window is computed again. */
 enum {
@@ -718,5 +722,27 @@ double glcm_pixels_share(const an_work *work)
         TIMES_AS_LONG * (1.0 / SHARE + (LEAST_WINDOWS / parts + EACH_WINDOWS) / n) +
         1 / fmax(parts, ONE_WHOLE);
 
-    return p->window != GLCM_WHOLE_ROI && share < 1 ? share : 1;
+    if (p->window == GLCM_WHOLE_ROI)
+        return 1;
+    return fmin(p->roi == GLCM_ROI_MASK ? MASKED * share : share, 1);
+}
+
+double glcm_flops_inside(const an_work *work)
+{
+    const glcm_params *const p = work->params;
+    const wu_pixels *const px = work->pixels;
+    TC_AUTO(centres_free) centres c = { .n = 0 };
+
+    if (px == NULL || px->mask == NULL || p->window == GLCM_WHOLE_ROI)
+        return work->plan.flops;
+    const glcm_geometry g = {
+        .params = p, .nx = px->nx, .ny = px->ny, .nz = px->nz, .slice_mask = px->mask
+    };
+    /* With a full mask, the costs of rows and of columns are about 1 for each voxel. */
+    const double costs = 2.0 * px->nx * px->ny * px->nz;
+
+    if (count_centres(&g, &c, NULL) != TC_OK)
+        return work->plan.flops;
+    return work->plan.flops - an_chunks_flops(&work->plan) *
+                                  fmax(1 - ((double)c.cost[0] + (double)c.cost[1]) / costs, 0);
 }

@@ -521,6 +521,7 @@ const an_analysis an_glcm = {
     .check_result = glcm_check_result,
     .check_pixels = glcm_check_pixels,
     .pixels_share = glcm_pixels_share,
+    .flops_inside = glcm_flops_inside,
     .cpu = &glcm_cpu,
     .doubles = AN_SOME_DOUBLES,
     .kernels = kernel_groups,

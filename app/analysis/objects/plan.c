@@ -69,20 +69,53 @@ static tc_status memory(const an_work *work, an_plan *plan, tc_err *err)
     return TC_OK;
 }
 
+/* The number of matrices of an object, and that of directions in which pairs are counted. */
+static double count_matrices(const obj_params *p, const wu_item *item, double *directions)
+{
+    *directions =
+        (p->families & OBJ_TEXTURE) == 0
+            ? 0
+            : (double)p->n_distances * (item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D);
+    return p->merge && *directions > 0 ? (double)p->n_distances : *directions;
+}
+
+/* The operations for the features of a matrix of an object of this number of pixels. Of small
+ * objects only the cells that have pairs are read. */
+static double matrix_flops(const obj_params *p, double pixels)
+{
+    return fmin(430.0 * p->levels, 2500 + 70 * pixels);
+}
+
+/* Implements an_analysis.flops_inside: the operations of all pixels, of those in objects, and of
+ * objects (measured with objects of 36 to 720000 pixels). All slices are taken to have as many
+ * pixels in objects as that of work->pixels. */
+static double flops_inside(const an_work *work)
+{
+    const obj_params *const p = work->params;
+    const wu_item *const item = work->item;
+    const size_t slice = (size_t)item->nx * item->ny;
+    size_t inside = work->pixels == NULL ? slice : 0; /* pixels of a slice in objects */
+    double directions;
+    const double matrices = count_matrices(p, item, &directions), objects = item->n_objects;
+
+    for (size_t i = 0; work->pixels != NULL && i < slice; i++)
+        inside += work->pixels->labels[i] != 0;
+    const double all_inside = (double)inside * item->nz;
+
+    return 35.0 * (double)slice * item->nz +
+           all_inside * (30 + (item->is_stack ? 40 : 0) + 3 * directions) +
+           objects * (4000 + matrices * matrix_flops(p, all_inside / fmax(objects, 1)));
+}
+
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
 {
     const obj_params *const p = params;
     const uint64_t pixels = (uint64_t)item->nx * item->ny * item->nz, objects = item->n_objects;
     const bool texture = (p->families & OBJ_TEXTURE) != 0;
-    const double directions =
-        !texture
-            ? 0
-            : (double)p->n_distances * (item->is_stack ? OBJ_DIRECTIONS_3D : OBJ_DIRECTIONS_2D);
-    const double matrices = p->merge ? (double)p->n_distances : directions;
-    /* Operations for the features of a matrix. Of small objects only the cells that have pairs are
-     * read; objects are assumed to fill half of the picture. */
-    const double per_matrix =
-        fmin(430.0 * p->levels, 2500 + 70 * (double)pixels / (2 * fmax((double)objects, 1)));
+    double directions;
+    const double matrices = count_matrices(p, item, &directions);
+    /* Objects are assumed to fill half of the picture. */
+    const double per_matrix = matrix_flops(p, (double)pixels / (2 * fmax((double)objects, 1)));
     /* The terms of a thread's memory, in this order: flags of rows and runs of the outline
      * (shape.c); histogram; corners of the outline (32 bytes for each of 16,384 corners); the runs
      * that the thread finds; the matrix, its list of cells and the box; the thread's stack. */
@@ -167,6 +200,7 @@ const an_analysis an_objects = {
     .check_result = obj_check_result,
     .check_pixels = obj_check_pixels,
     .pixels_share = obj_pixels_share,
+    .flops_inside = flops_inside,
     .cpu = &obj_cpu,
     .takes_labels = true,
     .forbids_mixed_kinds = true,
