@@ -1574,6 +1574,46 @@ def one_full_item():
            empty_first_item)
 
 
+def rest_at_start(a, name, run=100):
+    """The item rests at its start."""
+    start = a["history_" + name] & 1
+    a["history_" + name], a["mask_" + name] = start.astype(np.int32), start.astype(np.uint8)
+    set_rest(a, name, start.sum(), run)
+
+
+def vanish_at_once(a, name):
+    """The item vanishes before the second mask of the history."""
+    a["history_" + name] &= 1
+    a["mask_" + name][:] = 0
+    set_rest(a, name, 0, 100)
+
+
+def set_rest(a, name, inside, run):
+    i = int(name[1:])
+    a["inside_voxels"][i] = a["measure"][i] = inside
+    a["iterations_run"][i], a["converged"][i] = run, True
+
+
+def try_early_ends():
+    """A forgery of the one of 9 items that takes nearly all iterations: the others converge at
+    once."""
+    def noisy(picture, seed):
+        return (picture + np.random.default_rng(seed).normal(0, 2, picture.shape)).astype(np.uint8)
+
+    y, x = np.indices((160, 160)) - 80
+    square, disc = np.maximum(abs(x), abs(y)) < 55, np.hypot(x, y) < 12.5
+    items = [workunit.item("i%d" % i, [noisy(60 + 120 * (square if i == 4 else disc), i)])
+             for i in range(9)]
+    init = {"type": "ball", "cx": 80, "cy": 80, "r": 12}
+    for suffix, band in ("", 0), (" in a band", 6):
+        level = dict(LEVEL, iterations=20000, stop_after=100, dt=0.05, init=init, band=band)
+        for what, change in ("rests at its start", rest_at_start), ("vanishes", vanish_at_once):
+            name = "levelset, the last of 9 to converge %s%s" % (what, suffix)
+            if ONLY.search(name):
+                unit, result = make_of("levelset", level, items)
+                try_forgery(name, unit, result, lambda a, change=change: change(a, "i4"))
+
+
 def try_left_out():
     for analysis, forgery, parameters, slices, labels, change in cheap_forgeries():
         name = "%s, left out: %s" % (analysis, forgery)
@@ -2043,6 +2083,7 @@ def main():
     try_left_out()
     try_maps()
     try_uneven()
+    try_early_ends()
     try_probabilistic()
     tap.done()
 

@@ -245,6 +245,11 @@ typedef struct an_analysis {
      * a stack only of a random slice (wu_item_load_regions). If work->pixels is NULL, the greatest
      * that any mask or labels give. NULL: they change little. */
     double (*flops_inside)(const an_work *work);
+    /* Whether an item may take less work than planned. Then check_end checks the pixels of each
+     * item for which check_pixels is not called, in the same way, but at nearly no cost. NULL:
+     * never. */
+    bool (*may_end_early)(const void *params);
+    tc_status (*check_end)(const an_work *work, const wu_output *out, tc_err *err);
     const an_backend *cpu;    /* the CPU backend; ocl_backend() returns the OpenCL backend */
     bool preview_amounts;     /* `preview` returns amounts */
     bool takes_labels;        /* items must have label pictures; for other analyses they must not */

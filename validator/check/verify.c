@@ -301,17 +301,20 @@ tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claim
     /* This seed does not depend on which other items are checked. */
     uint64_t random = ~(v->seed + index);
     bool compute_again = v->chosen[index] || (v->looked_at[index] && a->check_pixels == NULL);
+    const bool only_end = !compute_again && !v->looked_at[index];
     tc_err why = { "" };
     tc_status status;
 
-    if (!compute_again && !v->looked_at[index])
+    if (only_end &&
+        (v->options->blind || a->may_end_early == NULL || !a->may_end_early(v->unit->params)))
         return TC_OK;
     v->n_loaded++;
     status = a->plan(v->unit->params, item, &work.plan, err);
     if (status == TC_OK)
         status = wu_item_load(v->unit->job, index, &pixels, err);
     if (status == TC_OK && !compute_again) {
-        status = a->check_pixels(&work, claimed, &random, &why);
+        status = only_end ? a->check_end(&work, claimed, &why)
+                          : a->check_pixels(&work, claimed, &random, &why);
         compute_again = status == TC_NO_MATCH;
         if (compute_again && ++v->n_doubts <= VAL_MAX_SHOWN)
             printf("item \"%s\" is in doubt: %.500s; computing it again (--seed %" PRIu64 ")\n",

@@ -94,25 +94,15 @@ static float central_difference(const field_rows *w, uint32_t x, uint32_t y, uin
     return (grey_value(w, x + dx, y + dy, z + dz) - grey_value(w, x - dx, y - dy, z - dz)) * 0.5f;
 }
 
-/* Computes a row of the data term, and of `stop` if it is used, from w->from. With otsu the data
- * term is gain * (epsilon - excess), where excess is how far the grey value lies from the target
- * towards the other side of the threshold; it is 0 on the target's other side. */
+/* Computes a row of the data term, and of `stop` if it is used, from w->from. */
 static void force_row(const field_rows *w, uint32_t y, uint32_t z, unsigned thread)
 {
-    const float target = (float)w->p->target, epsilon = (float)w->p->epsilon,
-                minus_alpha = -(float)w->p->alpha,
-                minus_alpha_gain = -(float)(w->p->alpha * w->p->gain); /* used with otsu */
     const float weight = (float)w->p->edge_stop;
     const size_t at = row_index(w, y, z);
 
     (void)thread;
     for (uint32_t x = 0; x < w->px->nx; x++) {
-        const float difference = grey_value(w, x, y, z) - target,
-                    excess = w->p->dark ? difference : -difference;
-
-        w->force->data[at + x] = w->p->otsu
-                                     ? minus_alpha_gain * (epsilon - (excess > 0 ? excess : 0))
-                                     : minus_alpha * (epsilon - __builtin_fabsf(difference));
+        w->force->data[at + x] = ls_data_term(w->p, grey_value(w, x, y, z));
         if (w->force->stop != NULL) {
             const float gx = central_difference(w, x, y, z, 0),
                         gy = central_difference(w, x, y, z, 1),

@@ -170,6 +170,18 @@ typedef struct ls_force {
 tc_status ls_force_make(const an_work *work, ls_force *force, tc_err *err);
 void ls_force_free(ls_force *force);
 
+/* -alpha D at a grey value. With otsu the data term is gain * (epsilon - excess), where excess is
+ * how far the grey value lies from the target towards the other side of the threshold; it is 0 on
+ * the target's other side. */
+static inline float ls_data_term(const ls_params *p, float grey)
+{
+    const float difference = grey - (float)p->target, excess = p->dark ? difference : -difference,
+                epsilon = (float)p->epsilon;
+
+    return p->otsu ? -(float)(p->alpha * p->gain) * (epsilon - (excess > 0 ? excess : 0))
+                   : -(float)p->alpha * (epsilon - __builtin_fabsf(difference));
+}
+
 /* output.c: the indices of the mask and of the words of kept sides among an item's arrays. */
 enum { LS_OUT_MASK = 4, LS_OUT_HISTORY };
 
@@ -195,6 +207,23 @@ tc_status ls_check_result(const void *params, const wu_item *item, const wu_outp
  * item. */
 double ls_pixels_share(const an_work *work);
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
+/* pixels.c: implement an_analysis.may_end_early and check_end. */
+bool ls_may_end_early(const void *params);
+tc_status ls_check_end(const an_work *work, const wu_output *out, tc_err *err);
+/* The sides of all voxels right before a re-initialisation, and later ones according to a result.
+ */
+typedef struct ls_claim {
+    const an_work *work;
+    const ls_params *p; /* the parameters of the item (ls_resolve) */
+    const uint8_t *from, *to;
+    int64_t iterations; /* number of iterations that ls_check_claim computes from `from` on */
+    /* The claim is improbable if more than the share `denied` of the push of the data term on the
+     * outline is in another direction, and at least the share `wrong` of a block's voxels, where
+     * this push is greatest, change sides in another way. */
+    double denied, wrong;
+} ls_claim;
+/* patch.c: returns TC_NO_MATCH if the claim is improbable. */
+tc_status ls_check_claim(const ls_claim *claim, tc_err *err);
 /* output.c: returns the volume of `inside` voxels, in the cube of the unit of the item's spacing;
  * for a picture their number. */
 double ls_inside_volume(const wu_item *item, int64_t inside);
