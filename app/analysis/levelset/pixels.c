@@ -6,6 +6,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/analysis/levelset/levelset.h"
 #include "app/base/random.h"
@@ -344,15 +345,20 @@ static tc_status check_direction(const evolution *w, uint32_t i, uint8_t *from, 
                                  .iterations = every > 0 && every < left ? every : left,
                                  .denied = DENIED,
                                  .wrong = WRONG_IF_MOVING };
+    const size_t voxels = ls_size_of(w->work->item).voxels;
     size_t voxel = 0;
 
-    for (uint32_t z = 0; z < px->nz; z++)
+    for (; w->kept > 0 && voxel < voxels; voxel++)
+        from[voxel] = w->history[voxel] >> i & 1;
+    for (uint32_t z = 0; voxel < voxels; z++)
         for (uint32_t y = 0; y < px->ny; y++)
-            for (uint32_t x = 0; x < px->nx; x++, voxel++) {
-                from[voxel] =
-                    w->kept > 0 ? is_inside(w, i, voxel) : ls_starts_inside(w->p, px, x, y, z);
-                to[voxel] = w->kept > 0 ? is_inside(w, i + 1, voxel) : w->mask[voxel];
-            }
+            for (uint32_t x = 0; x < px->nx; x++, voxel++)
+                from[voxel] = ls_starts_inside(w->p, px, x, y, z);
+    if (i + 1 >= w->kept)
+        memcpy(to, w->mask, voxels);
+    else
+        for (voxel = 0; voxel < voxels; voxel++)
+            to[voxel] = w->history[voxel] >> (i + 1) & 1;
     return ls_check_claim(&direction, err);
 }
 
