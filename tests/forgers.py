@@ -1144,9 +1144,9 @@ def cheap_forgeries():
     split = dict(step, split="distance")
     yield "cellcount", "a small clump made up", split, [small_clump()], None, shrink_clump
     local = dict(split, smooth=1, fill_holes=True, threshold="local", window=151, offset=15)
-    yield ("cellcount", "3% of pairs not split, local threshold", local,
-           [discs_and_some_pairs(0.03)], None,
-           compute_with(dict(local, split=None), [discs_and_some_pairs(0.03)]))
+    yield ("cellcount", "1% of pairs not split, local threshold", local,
+           [discs_and_some_pairs(0.01)], None,
+           compute_with(dict(local, split=None), [discs_and_some_pairs(0.01)]))
     for more in {}, {"split": "distance"}, {"split": "intensity"}:
         yield ("cellcount", "a small clump made up, smoothed" + "".join(
             ", split by " + v for v in more.values()), dict(step, smooth=1, **more),

@@ -56,7 +56,7 @@ enum { SPARSE = 16 };
  * same time lie in no box of the table. */
 enum { HITS = 16, KNOWN_HITS = 4, BARE_HITS = 8 };
 /* With a split, one of the tiles around regions is placed around the largest of so many. */
-enum { CANDIDATES = 256 };
+enum { LARGEST_OF = 2048 };
 /* The side of a tile without its margin, in pixels, is between the larger of LEAST_TILE and the
  * margin's width, and MOST_TILE. Within these bounds it is the largest for which MANY_TILES tiles,
  * with their margins, have at most the share TILED of the picture's pixels. */
@@ -1544,13 +1544,13 @@ static tc_status judge_tiles(const found *all, bool boxes, tc_err *err)
                          (unsigned long long)all->both, (unsigned long long)all->claimed);
 }
 
-/* Returns the largest of CANDIDATES random rows of the table, which has rows. Where cells touch
+/* Returns the largest of LARGEST_OF random rows of the table, which has rows. Where cells touch
  * that should have been split, it is likely to be two of them. */
 static size_t choose_large(const table *t, uint64_t *random)
 {
     size_t best = (size_t)tc_random_below(t->n, random);
 
-    for (int k = 1; k < CANDIDATES; k++) {
+    for (int k = 1; k < LARGEST_OF; k++) {
         const size_t row = (size_t)tc_random_below(t->n, random);
 
         best = t->area[row] > t->area[best] ? row : best;
