@@ -735,6 +735,20 @@ def compute_with(parameters, slices, labels=None):
     return change
 
 
+def compute_part_with(parameters, slices, is_part):
+    """A forgery of cellcount: regions of a part of the picture are those that these parameters
+    give."""
+    def change(a, analysis):
+        part = compute(analysis, parameters, slices)
+        kept, new = ~is_part(a), is_part(part)
+        order = np.argsort(np.concatenate([a["region_bbox"][kept, 0], part["region_bbox"][new, 0]]),
+                           kind="stable")
+        for name in [m for m in a if m.startswith("region_")]:
+            a[name] = np.concatenate([a[name][kept], part[name][new]])[order]
+        relabel(a, np.ones(len(order), bool))
+    return change
+
+
 def coarse(parameters, slices, by=2):
     """A forgery: computed from every pixel number `by` of each axis; lengths and areas are
     scaled."""
@@ -1184,6 +1198,13 @@ def cheap_forgeries():
         yield ("cellcount", "40 of 100 discs, all but the upper sixth, " + ", ".join(more),
                dict(step, **more), [crowded_top()], None,
                leave_out(lambda a: a["region_bbox"][:, 0] > 280))
+    for more in {"threshold": "local", "window": 151, "offset": 15}, {
+            "background": {"method": "opening", "radius": 50}, "threshold": 40}:
+        yield ("cellcount", "the left twentieth with other parameters, " + ", ".join(more),
+               dict(step, **more), [cells_], None,
+               compute_part_with(
+                   dict(step, threshold="local", window=113, offset=15, **usual), [cells_],
+                   lambda a: a["region_bbox"][:, 1] < 80))
     yield ("cellcount", "all chains nearly as wide as a tile made up", dict(
         step, threshold="local", window=113, offset=15, **usual), [chains()], None, shrink_chains)
     filled = {"fill_holes": True}

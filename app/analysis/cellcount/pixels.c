@@ -19,11 +19,9 @@
 #include "app/analysis/common/watershed_core.h"
 #include "app/base/random.h"
 
-/* In each tile, or in the whole picture if there are no tiles: the number of boxes of random
- * regions that are checked, and of components of random pixels or regions that are followed. */
-enum { LOOKS = 160 };
-/* How many of the LOOKS components are those of rows chosen in proportion to their areas. */
-enum { BY_AREA = LOOKS / 4 };
+/* In the whole picture, or in each tile if there are tiles: the number of boxes of random regions
+ * that are checked, and of components of random pixels or regions that are followed. */
+enum { LOOKS = 160, LOOKS_IN_TILE = 64 };
 /* In a whole picture, up to MORE further random pixels are followed, until LEAST_DRAWN components
  * of random pixels have a region in the table or are not known. Of up to MORE pixels at which
  * regions start (starts_at), those are passed over whose components are known and have no region in
@@ -57,6 +55,9 @@ enum { SPARSE = 16 };
 enum { HITS = 16, KNOWN_HITS = 4, BARE_HITS = 8 };
 /* With a split, one of the tiles around regions is placed around the largest of so many. */
 enum { LARGEST_OF = 2048 };
+/* ODD tiles are added around those of CANDIDATES random regions, or of fewer with ODD_PIXELS pixels
+ * in their boxes, that differ least from their surroundings before any preparation. */
+enum { ODD = 2, CANDIDATES = 256, ODD_PIXELS = 1 << 17 };
 /* The side of a tile without its margin, in pixels, is between the larger of LEAST_TILE and the
  * margin's width, and MOST_TILE. Within these bounds it is the largest for which MANY_TILES tiles,
  * with their margins, have at most the share TILED of the picture's pixels. */
@@ -98,7 +99,7 @@ static const double ABSENT_ERROR = 0.2;
 static const double ROUGHLY = 1.5;
 /* If the tiles with their margins would have more than this share of the picture's pixels, they are
  * not checked (TC_NO_MATCH). */
-static const double MOST_TILED = 0.5;
+static const double MOST_TILED = 0.65;
 /* The share of honest results that are in doubt, and so computed again, as measured with
  * tests/bench/looks.py units. */
 static const double DOUBTS = 0.8;
@@ -142,6 +143,7 @@ typedef struct part {
     size_t known;              /* components that have a region in the table */
     size_t drawn;              /* components that were followed from a random pixel */
     int outsides;              /* see OUTSIDES */
+    bool suspect;              /* the part is a SUSPECT tile */
     bool large; /* a component was too large, or too wide for the number of its pixels, to be
                    followed */
     uint32_t doubtful[4]; /* after a failure of check_part: box of the component or row that does
@@ -359,15 +361,23 @@ static bool reaches_sides(const an_follow *f, const region *r)
            has_outline(f, right, nx, r->y1 - r->y0, r->x1 < nx ? 1 : 0);
 }
 
+/* The number of looks at a part (LOOKS). */
+static int looks_of(const part *q)
+{
+    return q->rows != NULL ? LOOKS_IN_TILE : LOOKS;
+}
+
 /* Checks that the outline of a cell touches all four sides of the boxes of random regions. Where a
  * split cuts a component, the side of a box may have no outline: with a split by distance only half
- * of the boxes must pass, and with a split by intensity the check does not apply. */
+ * of the boxes must pass, unless the part is suspect, and with a split by intensity the check does
+ * not apply. */
 static tc_status check_regions(const cc_params *p, const part *q, const table *t, uint64_t *random,
                                tc_err *err)
 {
+    const int looks = looks_of(q);
     int reached = 0;
 
-    for (int k = 0; k < LOOKS && q->n_rows > 0; k++) {
+    for (int k = 0; k < looks && q->n_rows > 0; k++) {
         const region r = region_of(q, t, (size_t)tc_random_below(q->n_rows, random));
         const bool reaches = reaches_sides(&q->f, &r);
 
@@ -376,9 +386,9 @@ static tc_status check_regions(const cc_params *p, const part *q, const table *t
             return tc_fail(err, TC_BAD_INPUT,
                            "region %zu: no outline reaches the sides of region_bbox", r.row + 1);
     }
-    if (q->n_rows > 0 && 2 * reached < LOOKS && p->split != CC_INTENSITY)
+    if (q->n_rows > 0 && 2 * reached < looks && p->split != CC_INTENSITY && !q->suspect)
         return tc_fail(err, TC_NO_MATCH, "outlines reach all sides of only %d of %d boxes", reached,
-                       (int)LOOKS);
+                       looks);
     return TC_OK;
 }
 
@@ -837,26 +847,27 @@ static size_t choose_places(const part *q, const cc_params *p, const places *of,
     return n;
 }
 
-/* Checks, for random rows of the table, half of them BY_AREA, and random pixels in turn, that the
+/* Checks, for random rows of the table, half of them by area, and random pixels in turn, that the
  * picture has the row's region and that the table has the regions of the pixel's component. */
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
                              tc_err *err)
 {
     const places of = { starts_at, 62 };
     uint64_t wanted[MORE] = { 0 };
-    size_t left = ROOMS * q->f.room, i = 0, by_area[BY_AREA] = { 0 }, listed = 0;
+    const int looks = looks_of(q);
+    size_t left = ROOMS * q->f.room, i = 0, by_area[LOOKS / 4] = { 0 }, listed = 0;
     size_t start[MORE] = { 0 }, order[MORE], next = 0;
     const size_t starts = choose_places(q, work->params, &of, MORE, random, wanted, start);
     tc_status status = TC_OK;
 
     tc_random_order(starts, order, random);
     if (q->n_rows > 0)
-        choose_by_area(q, t, random, BY_AREA, by_area);
-    for (size_t k = 0; status == TC_OK && left > 0 &&
-                       (k < LOOKS || (q->rows == NULL && listed < LEAST_DRAWN && k < LOOKS + MORE));
+        choose_by_area(q, t, random, (size_t)looks / 4, by_area);
+    for (int k = 0; status == TC_OK && left > 0 &&
+                    (k < looks || (q->rows == NULL && listed < LEAST_DRAWN && k < looks + MORE));
          k++) {
         /* otherwise the check begins at a pixel */
-        const bool of_row = k < LOOKS && k % 2 == 0 && q->n_rows > 0;
+        const bool of_row = k < looks && k % 2 == 0 && q->n_rows > 0;
         const size_t row = !of_row      ? q->n_rows
                            : k % 4 == 0 ? by_area[k / 4]
                                         : (size_t)tc_random_below(q->n_rows, random);
@@ -864,11 +875,11 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
 
         if (of_row)
             status = check_row(work, q, t, &s, err);
-        else if (k < LOOKS && k % 8 == 7 && next < starts)
+        else if (k < looks && k % 8 == 7 && next < starts)
             do
                 status = check_component(work, q, t, start[order[next++]] + q->f.px->nx, &s, err);
             while (status == TC_OK && next < starts && !s.unknown && !s.listed_any);
-        else if (find_cell(q, k % 4 == 1 || k >= LOOKS ? HITS : 0, random, &s.of_hit, &i))
+        else if (find_cell(q, k % 4 == 1 || k >= looks ? HITS : 0, random, &s.of_hit, &i))
             status = check_component(work, q, t, i, &s, err);
         else
             break;
@@ -1266,7 +1277,7 @@ static size_t count_tiles(const cc_params *p, const wu_item *item)
     return wanted < LEAST_TILES ? LEAST_TILES : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
-/* The number of BARE tiles that are added to n tiles. */
+/* The number of tiles, where regions may be missing, that are added to n tiles. */
 static size_t bare_of(size_t n)
 {
     return 1 + n / PER_BARE;
@@ -1277,7 +1288,7 @@ static double share_of_tiles(const cc_params *p, const wu_item *item)
 {
     const size_t n = count_tiles(p, item);
 
-    return (double)(n + bare_of(n)) * share_of_tile(p, item, side_of(p, item));
+    return (double)(n + ODD + bare_of(n)) * share_of_tile(p, item, side_of(p, item));
 }
 
 /* Sums over all tiles. Pixels are counted in the tiles' cores only. */
@@ -1287,7 +1298,7 @@ typedef struct found {
     uint64_t claimed;    /* pixels with a label, or, without labels, in a box of the table */
     uint64_t both;       /* pixels of cells that are claimed */
     size_t looks, known; /* as in `part`; only tiles IN_BANDS count */
-    bool large;          /* as in `part`; BARE tiles do not count */
+    bool large;          /* as in `part`; SUSPECT tiles do not count */
     double contrast;     /* the contrast summed over all pixels of cells */
     double rest;         /* the contrast summed over the pixels of cells that are not claimed */
     part sums;           /* only the fields from `hits` on are used. Only tiles IN_BANDS count in
@@ -1354,6 +1365,14 @@ static int64_t stands_out(const cc_params *p, const wu_pixels *px, uint32_t y, u
                value_near(px, y + reach * dy, x + reach * dx);
     }
     return p->bright ? sum : -sum;
+}
+
+/* The grey value of a pixel, greater the farther on the cells' side. */
+static int64_t height_at(const cc_params *p, const wu_pixels *px, int64_t y, int64_t x)
+{
+    const int64_t v = wu_grey_value(px, (size_t)y * px->nx + (size_t)x);
+
+    return p->bright ? v : -v;
 }
 
 /* Sets place[n], as choose_place does, to the random pixel that stands out most (SAMPLES).
@@ -1456,8 +1475,8 @@ static tc_status count_core(const cc_params *p, const part *q, const table *t, f
 }
 
 /* Where a tile lies: in a band of rows and a band of columns, around a region of the table, or
- * where a region may be missing. */
-typedef enum tile_kind { IN_BANDS, OF_REGION, BARE } tile_kind;
+ * where a region may be wrong or missing. */
+typedef enum tile_kind { IN_BANDS, OF_REGION, SUSPECT } tile_kind;
 
 /* Prepares and checks the tile around `place`, and adds what it finds to `all`. Sets doubtful and
  * beyond, as in `part`. */
@@ -1474,6 +1493,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     part q = { .f = { .threshold = threshold, .above = p->bright, .corners = p->eight_connected },
                .original = &tile,
                .nx = px->nx,
+               .suspect = kind == SUSPECT,
                .faintest = INFINITY };
     tc_status status;
 
@@ -1496,7 +1516,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
         status = check_part(work, &q, t, random, err);
     memcpy(doubtful, q.doubtful, sizeof q.doubtful);
     memcpy(beyond, q.beyond, sizeof q.beyond);
-    if (status == TC_OK && kind != BARE)
+    if (status == TC_OK && kind != SUSPECT)
         status = count_core(p, &q, t, all, err);
     if (kind == IN_BANDS) { /* a table might be right only where it has regions */
         all->looks += q.looks;
@@ -1509,7 +1529,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     }
     if (q.missing_area > all->sums.missing_area)
         all->sums.missing_area = q.missing_area;
-    all->large = all->large || (kind != BARE && q.large);
+    all->large = all->large || (kind != SUSPECT && q.large);
     all->sums.contrast += q.contrast;
     all->sums.area += q.area;
     all->sums.squares += q.squares;
@@ -1558,16 +1578,85 @@ static size_t choose_large(const table *t, uint64_t *random)
     return best;
 }
 
+/* Returns how much the greatest of n values along a row (dy 0) or a column (dx 0), from (y, x) on,
+ * exceeds the greatest of their neighbours `out` pixels to the side; 0 if there are none. */
+static int64_t step_at_side(const cc_params *p, const wu_pixels *px, int64_t y, int64_t x,
+                            int64_t dy, int64_t dx, int64_t n, int64_t out)
+{
+    const int64_t other_y = y + out * dx, other_x = x + out * dy;
+    int64_t inside = INT64_MIN / 2, outside = INT64_MIN / 2;
+
+    if (other_y < 0 || other_x < 0 || other_y >= px->ny || other_x >= px->nx)
+        return 0;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t in = height_at(p, px, y + k * dy, x + k * dx),
+                      beside = height_at(p, px, other_y + k * dy, other_x + k * dx);
+
+        inside = in > inside ? in : inside;
+        outside = beside > outside ? beside : outside;
+    }
+    return inside - outside;
+}
+
+/* Sets by[0] to the mean step of grey values at the sides of a row's box, and by[1] to the
+ * difference of the region's mean and that of the other pixels of the box; INFINITY where there are
+ * none. */
+static void find_differences(const cc_params *p, const wu_pixels *px, const table *t, size_t row,
+                             double by[ODD])
+{
+    const int64_t *const b = t->bbox + 4 * row;
+    const int64_t ny = b[2] - b[0], nx = b[3] - b[1], others = ny * nx - t->area[row];
+    const int sides = (b[0] > 0) + (b[1] > 0) + (b[2] < px->ny) + (b[3] < px->nx);
+    const int64_t steps = step_at_side(p, px, b[0], b[1], 0, 1, nx, -1) +
+                          step_at_side(p, px, b[2] - 1, b[1], 0, 1, nx, 1) +
+                          step_at_side(p, px, b[0], b[1], 1, 0, ny, -1) +
+                          step_at_side(p, px, b[0], b[3] - 1, 1, 0, ny, 1);
+    const double own = (p->bright ? t->mean[row] : -t->mean[row]) * (double)t->area[row];
+    int64_t sum = 0;
+
+    for (int64_t y = b[0]; y < b[2]; y++)
+        for (int64_t x = b[1]; x < b[3]; x++)
+            sum += height_at(p, px, y, x);
+    by[0] = sides > 0 ? (double)steps / sides : INFINITY;
+    by[1] =
+        others > 0 ? own / (double)t->area[row] - ((double)sum - own) / (double)others : INFINITY;
+}
+
+/* Sets `odd` to the random rows of the table, which has rows, with the least differences by[0] and
+ * by[1]. */
+static void choose_odd(const cc_params *p, const wu_pixels *px, const table *t, uint64_t *random,
+                       size_t odd[ODD])
+{
+    double least[ODD] = { INFINITY, INFINITY };
+    int64_t pixels = 0;
+
+    for (int k = 0; k < CANDIDATES && pixels < ODD_PIXELS; k++) {
+        const size_t row = (size_t)tc_random_below(t->n, random);
+        const int64_t *const b = t->bbox + 4 * row;
+        double by[ODD];
+
+        pixels += (b[2] - b[0]) * (b[3] - b[1]);
+        find_differences(p, px, t, row, by);
+        for (int d = 0; d < ODD; d++)
+            if (k == 0 || by[d] < least[d]) {
+                least[d] = by[d];
+                odd[d] = row;
+            }
+    }
+}
+
 /* Checks tiles, if grey values are prepared. A quarter of the tiles is placed around regions of the
  * table, in proportion to their areas. The others lie in different bands of rows and different
- * bands of columns, one in each, so that no tall or wide structure is missed. BARE tiles follow. */
+ * bands of columns, one in each, so that no tall or wide structure is missed. ODD tiles follow, and
+ * those where regions may be missing. */
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, outcome *o, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
-    const size_t n = count_tiles(p, work->item), bands = t->n > 0 ? n - n / 4 : n;
-    size_t column[MOST_TILES], by_area[MOST_TILES];
+    const size_t n = count_tiles(p, work->item), bands = t->n > 0 ? n - n / 4 : n,
+                 end = t->n > 0 ? n + ODD : n; /* tiles in bands and around rows */
+    size_t column[MOST_TILES], around_rows[MOST_TILES + ODD] = { 0 };
     uint32_t bare[1 + MOST_TILES / PER_BARE][4];
     const part whole = { .n_rows = t->n };
     const uint32_t size = (uint32_t)1 << px->bits;
@@ -1583,23 +1672,25 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         return tc_no_memory(err, "the grey values");
     return_if_error(judge_sizes(t, SIZE_MAX, side_of(p, work->item), err));
     tc_random_order(bands, column, random);
-    if (n > bands)
-        choose_by_area(&whole, t, random, n - bands, by_area);
-    if (n > bands && p->split)
-        by_area[0] = choose_large(t, random);
-    for (size_t k = 0; k < n + bare_of(n); k++) {
-        const tile_kind kind = k < bands ? IN_BANDS : k < n ? OF_REGION : BARE;
+    if (t->n > 0) {
+        choose_by_area(&whole, t, random, n - bands, around_rows);
+        choose_odd(p, px, t, random, around_rows + n - bands);
+    }
+    if (t->n > 0 && p->split)
+        around_rows[0] = choose_large(t, random);
+    for (size_t k = 0; k < end + bare_of(n); k++) {
+        const tile_kind kind = k < bands ? IN_BANDS : k < n ? OF_REGION : SUSPECT;
         uint32_t place[4];
 
         /* Tiles around regions would bias the threshold, as they have a greater share of cells. */
         all.histogram = finds && kind == IN_BANDS ? histograms + k % groups * size : NULL;
         if (kind == IN_BANDS)
             choose_place(px, k, column[k], bands, random, place);
-        else if (kind == OF_REGION)
+        else if (k < end)
             for (int d = 0; d < 4; d++)
-                place[d] = (uint32_t)t->bbox[4 * by_area[k - bands] + (size_t)d];
-        else if (choose_bare(p, px, t, side_of(p, work->item), random, k - n, bare))
-            memcpy(place, bare[k - n], sizeof place);
+                place[d] = (uint32_t)t->bbox[4 * around_rows[k - bands] + (size_t)d];
+        else if (choose_bare(p, px, t, side_of(p, work->item), random, k - end, bare))
+            memcpy(place, bare[k - end], sizeof place);
         else
             break;
         uint32_t beyond[4];
@@ -1608,8 +1699,8 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         if (status == TC_OK && beyond[2] > 0 && around < MOST_BEYOND) {
             around++;
             memcpy(place, beyond, sizeof place);
-            status =
-                check_tile(work, t, threshold, place, BARE, random, &all, o->doubtful, beyond, err);
+            status = check_tile(work, t, threshold, place, SUSPECT, random, &all, o->doubtful,
+                                beyond, err);
         }
         o->of_regions = !finds && !all.large; /* again.c does not show large regions */
         return_if_error(status);
