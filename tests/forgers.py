@@ -89,6 +89,24 @@ def crowded_top():
                         9, 90) for i in range(8) for k in range(5)])
 
 
+def scattered_discs():
+    """A picture of 200 small discs, of which none touches another."""
+    random, places = np.random.default_rng(3), []
+    while len(places) < 200:
+        place = random.integers(8, 1592, 2)
+        if all(np.abs(place - other).max() > 12 for other in places):
+            places.append(place)
+    return draw_discs([(y, x, 5, 90) for y, x in places], 3)
+
+
+def leave_out_block(share, y, x):
+    """A forgery: this share of the regions, those nearest to a point, is left out."""
+    def is_near(a):
+        distance = np.abs(a["region_centroid"] - [y, x]).max(1)
+        return distance < np.quantile(distance, share)
+    return leave_out(is_near)
+
+
 def giants_among_small():
     return draw_discs([(y, x, 230, 90) for y in (270, 800, 1330) for x in (270, 800, 1330)] +
                  [(y, x, 5, 90) for y in (10, 535, 1065, 1588) for x in range(12, 1590, 24)])
@@ -1198,6 +1216,9 @@ def cheap_forgeries():
         yield ("cellcount", "40 of 100 discs, all but the upper sixth, " + ", ".join(more),
                dict(step, **more), [crowded_top()], None,
                leave_out(lambda a: a["region_bbox"][:, 0] > 280))
+    yield ("cellcount", "a block of 20 of 200 small discs left out, background",
+           dict(step, background={"method": "opening", "radius": 50}, threshold=40),
+           [scattered_discs()], None, leave_out_block(0.1, 900, 900))
     for more in {"threshold": "local", "window": 151, "offset": 15}, {
             "background": {"method": "opening", "radius": 50}, "threshold": 40}:
         yield ("cellcount", "the left twentieth with other parameters, " + ", ".join(more),

@@ -67,8 +67,9 @@ static const double TILED = 0.15;
 enum { LEAST_TILES = 6, MOST_TILES = 24 };
 /* One tile, and another for each PER_BARE tiles, is added where a region may be missing: around
  * that of SAMPLES random pixels, or of fewer, one in SAMPLED pixels of the picture, which is in no
- * box and stands out most from its surroundings before any preparation. */
-enum { PER_BARE = 8, SAMPLED = 64, SAMPLES = 2048 };
+ * box and stands out most from its surroundings before any preparation. Each is the one farthest on
+ * the cells' side of NEAR pixels, as far apart as the mean side of a box at most. */
+enum { PER_BARE = 8, SAMPLED = 64, SAMPLES = 4096, NEAR = 8 };
 /* With a split, where the component of a region reaches out of a tile's core, another tile is
  * placed around it, up to MOST_BEYOND times. */
 enum { MOST_BEYOND = 4 };
@@ -1375,6 +1376,32 @@ static int64_t height_at(const cc_params *p, const wu_pixels *px, int64_t y, int
     return p->bright ? v : -v;
 }
 
+/* Sets *y and *x to the one farthest on the cells' side of NEAR pixels in a random square of this
+ * side. Returns how much its value differs from the least one. */
+static int64_t choose_near(const cc_params *p, const wu_pixels *px, int64_t side, uint64_t *random,
+                           uint32_t *y, uint32_t *x)
+{
+    const uint32_t ny = side < px->ny ? (uint32_t)side : px->ny,
+                   nx = side < px->nx ? (uint32_t)side : px->nx,
+                   y0 = (uint32_t)tc_random_below(px->ny - ny + 1, random),
+                   x0 = (uint32_t)tc_random_below(px->nx - nx + 1, random);
+    int64_t least = INT64_MAX, most = INT64_MIN;
+
+    for (int k = 0; k < NEAR; k++) {
+        const uint64_t i = tc_random_below((uint64_t)ny * nx, random);
+        const uint32_t y1 = y0 + (uint32_t)(i / nx), x1 = x0 + (uint32_t)(i % nx);
+        const int64_t height = height_at(p, px, y1, x1);
+
+        least = height < least ? height : least;
+        if (height > most) {
+            most = height;
+            *y = y1;
+            *x = x1;
+        }
+    }
+    return most - least;
+}
+
 /* Sets place[n], as choose_place does, to the random pixel that stands out most (SAMPLES).
  * Leaves out pixels in boxes of the table, whose sides are at most `side`, and pixels nearer than
  * `side` to one of the n places before. Returns false if no pixel remains. */
@@ -1391,10 +1418,13 @@ static bool choose_bare(const cc_params *p, const wu_pixels *px, const table *t,
 
         sides += b[2] - b[0] + b[3] - b[1];
     }
+    const int64_t mean = t->n > 0 ? sides / (2 * (int64_t)t->n) : 1;
     for (uint64_t k = 0; k < samples; k++) {
-        const uint32_t y = (uint32_t)tc_random_below(px->ny, random),
-                       x = (uint32_t)tc_random_below(px->nx, random);
-        const int64_t by = t->n > 0 ? stands_out(p, px, y, x, sides / (2 * (int64_t)t->n)) : 0;
+        uint32_t y = 0, x = 0;
+        /* Where values are so even, stands_out hardly returns more than `most`. */
+        if (16 * choose_near(p, px, mean, random, &y, &x) < most)
+            continue;
+        const int64_t by = t->n > 0 ? stands_out(p, px, y, x, mean) : 0;
         bool bare = by > most;
 
         for (size_t i = 0; bare && i < n; i++)
