@@ -999,6 +999,11 @@ def few_discs(n, side):
                        np.random.default_rng(8).integers(30, side - 30, (n, 2))], 0, side=side)
 
 
+def small_spots():
+    return draw_discs([(y, x, 2, 90) for y, x in
+                       np.random.default_rng(8).integers(10, 1590, (150, 2))], 2)
+
+
 def remove_half_of_colonies(a, _analysis):
     keep_points(a, ((a["point"] - 5) // 150).sum(1) % 2 == 0)
 
@@ -1439,6 +1444,9 @@ def cheap_forgeries():
            keep_upper_points(1500))
     yield ("voting", "40 cells in a large picture, the upper half alone", vote,
            [few_discs(40, 5000)], None, keep_upper_points(2500))
+    yield ("voting", "spots with a radius of two pixels, the upper tenth alone",
+           dict(vote, radius=2, sigma=0.5, threshold=7000), [small_spots()], None,
+           keep_upper_points(160))
     for n in 20, 40:
         yield ("voting", "%d isolated points added to 41" % n, dict(vote, threshold=20000),
                [pairs_far_apart()], None, add_isolated_points(n))

@@ -470,8 +470,9 @@ static double distance_to_points(const voting_scheme *s, const voting_peaks *row
 
 /* The contrast at a place: the difference between the mean grey values of the two halves of a box
  * around it, divided along the axis that gives the greatest difference. The box reaches a quarter
- * of the radius to all sides. Single bright pixels hardly change the means. Unless towards is NULL,
- * sets it to the differences along each axis, positive if a cell lies in this direction. */
+ * of the radius to all sides, but at least one pixel along the axes along which pixels vote for
+ * others. Single bright pixels hardly change the means of large boxes. Unless towards is NULL, sets
+ * it to the differences along each axis, positive if a cell lies in this direction. */
 static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uint32_t place[3],
                           double towards[3])
 {
@@ -481,7 +482,8 @@ static double contrast_at(const wu_pixels *px, const voting_scheme *s, const uin
     double sum[3][2] = { { 0 } }, n[3][2] = { { 0 } }, most = 0;
 
     for (int k = 0; k < 3; k++) {
-        const uint32_t half = length_of(s, k, 1);
+        const uint32_t quarter = length_of(s, k, 1),
+                       half = quarter == 0 && s->shape.reach[k] > 0 ? 1 : quarter;
 
         lo[k] = place[k] > half ? place[k] - half : 0;
         hi[k] = smaller(place[k] + half + 1, length[k]);
