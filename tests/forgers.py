@@ -1004,6 +1004,14 @@ def small_spots():
                        np.random.default_rng(8).integers(10, 1590, (150, 2))], 2)
 
 
+def bright_top():
+    """A picture of 70 faint discs and of 60 bright ones in the upper sixth."""
+    random = np.random.default_rng(8)
+    return draw_discs([(random.integers(*rows), random.integers(12, 1588), 7, height)
+                       for n, rows, height in ((10, (12, 255), 10), (60, (290, 1588), 10),
+                                               (60, (12, 255), 190)) for _ in range(n)], 0.4)
+
+
 def remove_half_of_colonies(a, _analysis):
     keep_points(a, ((a["point"] - 5) // 150).sum(1) % 2 == 0)
 
@@ -1447,6 +1455,8 @@ def cheap_forgeries():
     yield ("voting", "spots with a radius of two pixels, the upper tenth alone",
            dict(vote, radius=2, sigma=0.5, threshold=7000), [small_spots()], None,
            keep_upper_points(160))
+    yield ("voting", "faint cells, and bright ones in the upper sixth, this sixth alone",
+           dict(vote, threshold=15000), [bright_top()], None, keep_upper_points(270))
     for n in 20, 40:
         yield ("voting", "%d isolated points added to 41" % n, dict(vote, threshold=20000),
                [pairs_far_apart()], None, add_isolated_points(n))

@@ -42,12 +42,14 @@ enum {
 };
 /* The grid of grey values from which estimate_votes takes gradients: GRID values to a radius. */
 enum { GRID = 4, GRID_SIDE = 2 * GRID + 3 };
-/* The number of random points that contrast_of_points and votes_of_points average, and that
- * choose_faint compares. */
+/* The number of random points that contrast_of_points and choose_faint compare and that
+ * votes_of_points averages. */
 enum { AROUND_POINTS = 64 };
+/* contrast_of_points. */
+enum { PLACES = 4, LOW = AROUND_POINTS / 8 };
 /* The number of random points that the second tile is chosen from. */
 enum { CROWDS = 16 };
-/* find_centres uses all edges with this many times the mean contrast around points. */
+/* find_centres uses all edges with this many times contrast_of_points. */
 static const double ENOUGH = 0.7;
 /* The least distance of a centre (find_centres) from all points of the result, in radii. */
 static const double AWAY = 1.5;
@@ -549,32 +551,46 @@ static void choose_point(const voting_scheme *s, const voting_peaks *points, uin
     pixel_of(s, &points->list[tc_random_below(points->n, random)], place);
 }
 
-/* The mean contrast (contrast_at) at random places, each within a radius, along each axis, of a
- * random point. The mean is weighted by the contrasts themselves, as most of these places may be
- * flat. */
+/* A random one of the eighth of the points with the lowest scores. */
+static const voting_peak *choose_weak(const voting_peaks *points, uint64_t *random)
+{
+    return &points->list[points->n - 1 - tc_random_below((points->n + 7) / 8, random)];
+}
+
+/* Compares two doubles, for qsort. */
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* A low contrast of the points with the lowest scores: of each of AROUND_POINTS random ones the
+ * greatest contrast (contrast_at) at PLACES random places within a radius, along each axis; of
+ * these contrasts, ascending, the one of index LOW. */
 static double contrast_of_points(const an_work *work, const voting_scheme *s,
                                  const voting_peaks *points, uint64_t *random)
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
-    double sum = 0, squares = 0;
+    double contrasts[AROUND_POINTS] = { 0 };
 
     for (int i = 0; i < AROUND_POINTS; i++) {
-        uint32_t at[3];
-        double contrast;
+        uint32_t point[3], at[3];
 
-        choose_point(s, points, random, at);
-        for (int k = 0; k < 3; k++) {
-            const uint32_t reach = (uint32_t)s->shape.reach[k] + 1,
-                           end = smaller(at[k] + reach + 1, length[k]),
-                           first = at[k] > reach ? at[k] - reach : 0;
+        pixel_of(s, choose_weak(points, random), point);
+        for (int n = 0; n < PLACES; n++) {
+            for (int k = 0; k < 3; k++) {
+                const uint32_t reach = (uint32_t)s->shape.reach[k] + 1,
+                               end = smaller(point[k] + reach + 1, length[k]),
+                               first = point[k] > reach ? point[k] - reach : 0;
 
-            at[k] = first + (uint32_t)tc_random_below(end - first, random);
+                at[k] = first + (uint32_t)tc_random_below(end - first, random);
+            }
+            contrasts[i] = fmax(contrasts[i], contrast_at(work->pixels, s, at, NULL));
         }
-        contrast = contrast_at(work->pixels, s, at, NULL);
-        sum += contrast;
-        squares += contrast * contrast;
     }
-    return sum > 0 ? squares / sum : 0;
+    qsort(contrasts, AROUND_POINTS, sizeof *contrasts, compare_doubles);
+    return contrasts[LOW];
 }
 
 /* Sets grey to grey values on a grid around a place: each, in a picture, the sum of four pixels. */
