@@ -20,7 +20,7 @@
 #define PIXEL_CHECKS 0x6c6f6f6b73u /* which items' pixels are checked */
 
 /* The average time for checking pixels, as a share of the time that computing the result takes. */
-static const double pixels_budget = 0.018;
+static const double pixels_budget = 0.0165;
 /* Reading a byte of pixels takes as long as this number of operations (the unit of an_plan.flops).
  */
 static const double reading_flops = 25;
