@@ -56,8 +56,8 @@ static double weight_of(double share, const wu_item *item, double bytes)
 }
 
 /* Whether an item that was drawn is to be checked: with the probability flops / most. most: the
- * greatest operations that flops_inside gives for it. *flops: those that its mask or labels give; 0
- * if they are not known yet. */
+ * greatest operations that flops_inside gives for it. *flops: those that its mask or labels give,
+ * with a lower bound; 0 if they are not known yet. */
 static tc_status accept_item(const val_verifier *v, size_t index, double most, double *flops,
                              uint64_t *random, bool *accepted, tc_err *err)
 {
@@ -65,12 +65,13 @@ static tc_status accept_item(const val_verifier *v, size_t index, double most, d
     const wu_item *const item = &unit->job->items[index];
     wu_pixels pixels = { .nx = 0 };
     an_work work = { .params = unit->params, .item = item, .pixels = &pixels, .threads = 1 };
+    const double least = most / 1000; /* bounds the number of draws */
 
     if (*flops == 0 && unit->analysis->flops_inside != NULL && item->n_masks + item->n_labels > 0) {
         return_if_error(unit->analysis->plan(unit->params, item, &work.plan, err));
         return_if_error(wu_item_load_regions(
             unit->job, index, (uint32_t)tc_random_below(item->nz, random), &pixels, err));
-        *flops = unit->analysis->flops_inside(&work);
+        *flops = fmax(unit->analysis->flops_inside(&work), least);
         wu_pixels_free(&pixels);
     } else if (*flops == 0) {
         *flops = most;
