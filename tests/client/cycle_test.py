@@ -101,8 +101,7 @@ def test_interruptions(host, task, upload_server):
     """A task with three threads is suspended and resumed; a power cut; the upload server is
     unreachable."""
     process = host.works_on(task)
-    tap.ok(process.threads() == 4, "--nthreads 3: two threads more than a task has",
-           process.threads())
+    until(10, lambda: process.threads() == 4, "--nthreads 3: two threads more than a task has")
     host.tell(task, "suspend")
     until(10, lambda: host.task(task).get("active_task_state") == "SUSPENDED", "it is suspended")
     old_value = host.fraction(task)
