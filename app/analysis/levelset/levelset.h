@@ -222,6 +222,9 @@ typedef struct ls_claim {
      * this push is greatest, change sides in another way. */
     double denied, wrong;
 } ls_claim;
+/* patch.c: computes all iterations of work->params on the CPU. state: [ls_state_bytes]: phi is
+ * below 0 inside, above 0 outside. */
+tc_status ls_compute(const an_work *work, void *state, tc_err *err);
 /* patch.c: returns TC_NO_MATCH if the claim is improbable. */
 tc_status ls_check_claim(const ls_claim *claim, tc_err *err);
 /* output.c: returns the volume of `inside` voxels, in the cube of the unit of the item's spacing;

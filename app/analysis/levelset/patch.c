@@ -132,13 +132,11 @@ static double least_step(const ls_claim *c)
     return ls_cfl_step(1.5f * (most + 1.0f - (float)c->p->alpha), ls_max_time_step(c->p, &size));
 }
 
-/* Computes the iterations of a patch. state: [ls_state_bytes]: phi is below 0 inside, above 0
- * outside. */
-static tc_status compute_patch(const an_work *patch, void *state, tc_err *err)
+tc_status ls_compute(const an_work *work, void *state, tc_err *err)
 {
     void *worker = NULL;
     uint64_t chunks = 0;
-    tc_status status = ls_cpu.open(patch, state, &worker, err);
+    tc_status status = ls_cpu.open(work, state, &worker, err);
 
     if (status == TC_OK)
         status = TC_MORE;
@@ -208,7 +206,7 @@ static tc_status compute_wrong(const ls_claim *c, size_t block, double *wrong, t
     for (size_t i = 0; i < size.voxels; i++)
         ls_phi(state)[i] = from[i] ? -1.0f : 1.0f;
     size_t changed = 0;
-    return_if_error(compute_patch(&patch, state, err));
+    return_if_error(ls_compute(&patch, state, err));
     for (size_t z = core.z0; z < core.z1; z++)
         for (size_t y = core.y0; y < core.y1; y++)
             for (size_t x = core.x0; x < core.x1; x++) {

@@ -120,8 +120,7 @@ static tc_status repeat_stretch(evolution *w, uint32_t from, uint32_t to, tc_err
     const ls_size size = ls_size_of(w->work->item);
     ls_params p = *w->p;
     an_work work = *w->work;
-    void *worker = NULL, *state;
-    uint64_t chunks = 0;
+    void *state;
     bool same = true;
     tc_status status;
 
@@ -134,15 +133,7 @@ static tc_status repeat_stretch(evolution *w, uint32_t from, uint32_t to, tc_err
     if (state == NULL)
         return tc_no_memory(err, "levelset");
     begin_stretch(w, from, state);
-    status = ls_cpu.open(&work, state, &worker, err);
-    if (status == TC_OK)
-        status = TC_MORE;
-    while (status == TC_MORE)
-        status = ls_cpu.step(worker, state, &chunks, err);
-    if (status == TC_OK)
-        status = ls_cpu.sync(worker, state, err);
-    if (worker != NULL)
-        ls_cpu.close(&worker);
+    status = ls_compute(&work, state, err);
     for (size_t i = 0; status == TC_OK && same && i < size.voxels; i++)
         same = (ls_phi(state)[i] < 0) == is_inside(w, to, i);
     if (status == TC_OK) {
