@@ -79,6 +79,9 @@ for kernel in sorted(jobs):
              tuple([kernel] + [found[kernel, what] for what in ENDS]))
 wrong = sum(n for (_, what), n in found.items() if what == "WRONG")
 tap.ok(len(jobs) > (80 if len(sys.argv) < 3 else 2), "%d kernels were launched" % len(jobs))
-tap.ok(wrong <= 0.05 * len(tries),
+# The self-test misses fewer than one of 20 flipped bits. Few trials may have more by chance: up to
+# three standard deviations more.
+most = 0.05 * len(tries)
+tap.ok(wrong <= most + 3 * most**0.5,
        "%d trials with a flipped bit: %d end in a wrong result" % (len(tries), wrong))
 tap.done()
