@@ -1634,6 +1634,69 @@ def one_full_item():
            empty_first_item)
 
 
+def keep_rows_of_items(a, keep):
+    """Removes the rows of the only table for which keep(positions) is false, and counts again."""
+    table = next(name for name in ("region", "point", "cell") if name + "_item" in a)
+    position = a["point" if table == "point" else table + "_centroid"]
+    kept = keep(position)
+    for name in a:
+        if name == table or name == "score" or name.startswith(table + "_"):
+            a[name] = a[name][kept]
+    count = a["cells" if table == "cell" else "count"]
+    count[:] = np.bincount(a[table + "_item"], minlength=len(count))
+    if table == "cell":
+        a["external_voxels"] += a["inside_voxels"]
+        a["inside_voxels"][:] = a["volume"][:] = 0
+
+
+def vanish_all(a):
+    for name in a:
+        if name.startswith("history_"):
+            vanish_at_once(a, name[8:])
+    a["iterations_run"][:], a["converged"][:] = a["iterations_run"].max(), False
+
+
+def try_nothing():
+    """Forgeries of ten items that contain nothing but noise, except for some of them: that all of
+    them contain nothing, or these nothing but their tops."""
+    def discs(i, full):
+        y, x = np.mgrid[30:970:50, 30:970:50].reshape(2, -1)
+        return [draw_discs([(a, b, 9, 60) for a, b in zip(y, x)] if full else [], 10, i, 1000)]
+
+    def shells(i, full):
+        dark = np.random.default_rng(i).normal(60, 10, (24, 270, 270)).clip(0, 90)
+        return stack_of_shells() if full else list(dark.astype(np.uint8))
+
+    def half(i, full):
+        picture = np.full((400, 400), 60)
+        picture[:, 40:360] += 120 * full
+        noise = np.random.default_rng(i).normal(0, 4, picture.shape)
+        return [(picture + noise).clip(0, 255).astype(np.uint8)]
+
+    bright = dict(BRIGHT, threshold=100, min_area=60)
+    level = dict(LEVEL, band=6, init={"type": "ball", "cx": 200, "cy": 200, "r": 20})
+    nothing = {"nothing": lambda a: keep_rows_of_items(a, lambda at: at[:, -2] < 0)}
+    top = {"the top": lambda a: keep_rows_of_items(a, lambda at: at[:, -2] < 150)}
+    for analysis, title, parameters, slices, forgeries in (
+            ("cellcount", "discs", bright, discs, dict(nothing, **top)),
+            ("cellcount", "discs, split", dict(bright, split="distance"), discs,
+             dict(nothing, **top)),
+            ("voting", "discs", dict(BRIGHT, radius=9, threshold=60000), discs,
+             dict(nothing, **top)),
+            ("volume", "shells", {"membrane": 110}, shells, nothing),
+            ("levelset", "a square", level, half, {"nothing": vanish_all})):
+        for full in (5,), (2, 3, 8):
+            name = "%s, %d of 10 items have %s among noise" % (analysis, len(full), title)
+            if not ONLY.search(name):
+                continue
+            unit, result = make_of(analysis, parameters, [
+                workunit.item("i%d" % i, slices(i, i in full)) for i in range(10)])
+            codes, output = codes_of(unit, result)
+            tap.ok(set(codes) == {0}, name + ": the honest result is accepted", output)
+            for what, change in forgeries.items():
+                try_forgery("%s: %s" % (name, what), unit, result, change)
+
+
 def rest_at_start(a, name, run=100):
     """The item rests at its start."""
     start = a["history_" + name] & 1
@@ -2143,6 +2206,7 @@ def main():
     try_left_out()
     try_maps()
     try_uneven()
+    try_nothing()
     try_early_ends()
     try_probabilistic()
     tap.done()

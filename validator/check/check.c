@@ -1,6 +1,7 @@
 /* texcell-validate check: checks whether a result can be the result of a work unit. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "validator/check/difference.h"
 #include "validator/check/items.h"
@@ -56,8 +57,14 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
     return_if_error(val_items_open(
         unit, result, verification != NULL ? verification->max_memory : 0, &items, err));
 
-    if (verification != NULL)
-        return_if_error(val_verifier_init(&verifier, unit, verification, err));
+    if (verification != NULL) {
+        TC_AUTOFREE bool *const empty = calloc(unit->job->n_items, sizeof *empty);
+
+        if (empty == NULL)
+            return tc_no_memory(err, "the items");
+        return_if_error(val_items_find_empty(items, empty, err));
+        return_if_error(val_verifier_init(&verifier, unit, verification, empty, err));
+    }
     for (size_t i = 0; i < unit->job->n_items; i++)
         return_if_error(check_item(unit, result, items, i, &verifier, err));
     return_if_error(val_items_end(items, err));

@@ -365,6 +365,28 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
     return status;
 }
 
+tc_status val_items_find_empty(const val_items *v, bool *empty, tc_err *err)
+{
+    const row_array *const table = first_table(v);
+    const size_t n_items = v->unit->job->n_items;
+    enum { MOST = 512 }; /* rows that are read at once */
+    int64_t items[MOST];
+    wu_npz_stream *stream = NULL;
+    tc_status status = table == NULL ? TC_OK : wu_npz_stream_open(v->r, table->index, &stream, err);
+
+    for (size_t i = 0; i < n_items; i++)
+        empty[i] = table != NULL;
+    for (uint64_t left = v->unread, n; status == TC_OK && table != NULL && left > 0; left -= n) {
+        n = left < MOST ? left : MOST;
+        status = wu_npz_stream_read(stream, items, (size_t)n * sizeof *items, err);
+        for (size_t i = 0; status == TC_OK && i < n; i++)
+            if (items[i] >= 0 && items[i] < (int64_t)n_items) /* else val_items_next refuses it */
+                empty[items[i]] = false;
+    }
+    wu_npz_stream_close(&stream);
+    return status;
+}
+
 static tc_status check_bools(const val_items *v, const wu_out_array *array, uint64_t bytes,
                              tc_err *err)
 {

@@ -15,9 +15,10 @@
 
 /* --- choosing -------------------------------------------------------------------------------- */
 
-/* Numbers that are combined with the given seed by XOR, to make seeds for two further decisions. */
+/* Numbers that are combined with the given seed by XOR, to make seeds for further decisions. */
 #define CHANCE 0x6368616e6365u     /* whether items are computed again at all */
 #define PIXEL_CHECKS 0x6c6f6f6b73u /* which items' pixels are checked */
+#define READ 0x656d707479u         /* which items that are said to contain nothing are read */
 
 /* The average time for checking pixels, as a share of the time that computing the result takes. */
 static const double pixels_budget = 0.0165;
@@ -30,14 +31,25 @@ static const double reading_flops = 25;
  * the time of all. */
 static const double few_flops = 6e7;
 
-/* Chooses `wanted` of n items, such that every set of this size has the same probability (selection
- * sampling: item i is chosen with the probability (number still wanted) / (n - i)). */
-static void choose_items(uint64_t seed, size_t n, size_t wanted, bool *chosen)
+/* Of the items that a result has rows of, and of the others, this number are read if they are said
+ * to contain nothing (claims_nothing). */
+enum { MOST_READ = 16 };
+
+/* Chooses `wanted` items, or all if there are fewer, of those whose `of` is `which` (of all n items
+ * if `of` is NULL), such that every set of this size has the same probability (selection sampling:
+ * an item is chosen with the probability (number still wanted) / (number of items left)). */
+static void choose_items(uint64_t seed, const bool *of, bool which, size_t n, size_t wanted,
+                         bool *chosen)
 {
-    for (size_t i = 0; i < n; i++) {
-        chosen[i] = tc_random_below(n - i, &seed) < wanted;
-        wanted -= chosen[i];
-    }
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i++)
+        left += of == NULL || of[i] == which;
+    for (size_t i = 0; i < n; i++)
+        if (of == NULL || of[i] == which) {
+            chosen[i] = tc_random_below(left--, &seed) < wanted;
+            wanted -= chosen[i];
+        }
 }
 
 /* Returns the time for checking an item's pixels, without reading them, as a share of the time for
@@ -80,14 +92,15 @@ static tc_status accept_item(const val_verifier *v, size_t index, double most, d
     return TC_OK;
 }
 
-/* Chooses the items whose pixels are checked. An item's weight is the greater one of its shares of
+/* Chooses the items whose pixels are checked, of those that are not `empty` (val_verifier_init).
+ * An item's weight is the greater one of its shares of
  * the unit's operations, which a forger would save, and of the bytes of compressed pictures, as a
  * picture with much in it may take longer than planned. The weights, in the order of items, are
  * divided into equal stretches, and the item at a random point of each stretch is drawn, until one
  * is accepted. An item with more than half of the operations or bytes is always chosen. Also sets
  * v->small to whether the unit has fewer than few_flops operations; then all its items are checked.
  */
-static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
+static tc_status choose_pixel_checks(val_verifier *v, const bool *empty, tc_err *err)
 {
     const an_unit *const unit = v->unit;
     const size_t n = unit->job->n_items;
@@ -124,14 +137,19 @@ static tc_status choose_pixel_checks(val_verifier *v, tc_err *err)
         bytes += (double)item->compressed_bytes;
     }
     v->small = all < few_flops;
+    choose_items(v->seed ^ READ, empty, true, n, MOST_READ, v->read);
+    choose_items(v->seed ^ READ, empty, false, n, MOST_READ, v->read);
     for (i = 0; i < n; i++) {
         const double weight = weight_of(most[i] / all_most, &unit->job->items[i], bytes);
 
-        weighted_cost += weight * cost[i];
-        end[i] = sum += weight;
+        if (!empty[i]) {
+            weighted_cost += weight * cost[i];
+            sum += weight;
+        }
+        end[i] = sum;
         v->looked_at[i] = v->small || weight > 0.5;
     }
-    if (v->small || n == 1)
+    if (v->small || n == 1 || sum == 0)
         return TC_OK;
     /* The checks cost at most pixels_budget * all on average; their number is an integer >= 1. */
     const double stretches = fmax(floor(pixels_budget * all * sum / weighted_cost), 1);
@@ -193,7 +211,7 @@ tc_status val_draw_seed(val_verification *options, tc_err *err)
 }
 
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
-                            tc_err *err)
+                            const bool *empty, tc_err *err)
 {
     assert(options->fraction >= 0 && options->fraction <= 1 && options->threads >= 1);
     assert(options->fraction == 0 || (options->chance > 0 && options->chance <= 1));
@@ -203,19 +221,22 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     const double share = ceil(options->fraction * (double)n - 1e-9);
     uint64_t chance = options->seed ^ CHANCE;
 
-    *v = (val_verifier){ .unit = unit, .options = options, .seed = options->seed };
+    *v = (val_verifier){
+        .unit = unit, .options = options, .seed = options->seed, .most_content = -1
+    };
     if (options->max_seconds > 0)
         v->deadline = tc_seconds() + options->max_seconds;
     v->chosen = calloc(n, sizeof *v->chosen);
     v->looked_at = calloc(n, sizeof *v->looked_at);
-    if (v->chosen == NULL || v->looked_at == NULL)
+    v->read = calloc(n, sizeof *v->read);
+    if (v->chosen == NULL || v->looked_at == NULL || v->read == NULL)
         return tc_no_memory(err, "the items");
     if (!options->blind)
-        return_if_error(choose_pixel_checks(v, err));
+        return_if_error(choose_pixel_checks(v, empty, err));
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
     v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;
-    choose_items(v->seed, n, v->n_chosen, v->chosen);
+    choose_items(v->seed, NULL, true, n, v->n_chosen, v->chosen);
     report_items(v, n);
     return TC_OK;
 }
@@ -224,7 +245,8 @@ void val_verifier_free(val_verifier *v)
 {
     free(v->chosen);
     free(v->looked_at);
-    v->chosen = v->looked_at = NULL;
+    free(v->read);
+    v->chosen = v->looked_at = v->read = NULL;
 }
 
 /* --- comparing ------------------------------------------------------------------------------- */
@@ -289,6 +311,102 @@ static tc_status verify_item(const val_verifier *v, size_t index, const an_work 
 
 /* --- pixels ---------------------------------------------------------------------------------- */
 
+/* Whether an array of boxes, with one row, has a box that is the whole picture or stack. */
+static bool is_whole(const wu_out_array *boxes, const wu_item *item)
+{
+    const uint32_t size[] = { item->nx, item->ny, item->nz };
+    const size_t axes = (size_t)boxes->info.shape[1] / 2;
+    const int64_t *const start = boxes->data, *const end = start + axes;
+
+    for (size_t k = 0; k < axes; k++)
+        if (start[k] > 0 || end[k] < size[axes - 1 - k])
+            return false;
+    return true;
+}
+
+/* Whether a result claims that an item contains nothing, which takes no work to claim: its table
+ * has no row, or one region that reaches all sides, or its mask is empty. */
+static bool claims_nothing(const wu_item *item, const wu_output *claimed)
+{
+    bool none = false;
+    const wu_out_array *boxes = NULL;
+
+    for (size_t i = 0; i < claimed->n; i++) {
+        const wu_out_array *const array = &claimed->arrays[i];
+
+        if (array->declared.role == WU_ITEM) {
+            if (array->info.shape[0] > 1)
+                return false;
+            none = array->info.shape[0] == 0;
+        } else if (array->declared.title != NULL && strcmp(array->declared.title, "bbox") == 0) {
+            boxes = array;
+        } else if (array->declared.role == WU_MASK) {
+            none = memchr(array->data, 1, (size_t)item->nx * item->ny * item->nz) == NULL;
+        }
+    }
+    return none || (boxes != NULL && is_whole(boxes, item));
+}
+
+/* Adds n grey values, from pixel `at` on, to sums[0] to sums[n - 1]. */
+static void add_row(const wu_pixels *px, size_t at, size_t n, uint32_t *sums)
+{
+    if (px->bits == 8)
+        for (size_t i = 0; i < n; i++)
+            sums[i] += px->u8[at + i];
+    else
+        for (size_t i = 0; i < n; i++)
+            sums[i] += px->u16[at + i];
+}
+
+/* Sets *content to a measure of how much an item contains: the largest label, if it has labels,
+ * else, as noise has little influence on it, the sum of the fourth powers of the differences
+ * between the sums of grey values of adjacent blocks. */
+static tc_status measure_content(const wu_pixels *px, double *content, tc_err *err)
+{
+    const uint32_t most = 8, height = px->ny < most ? px->ny : most,
+                   width = px->nx < most ? px->nx : most, columns = px->nx / width;
+    TC_AUTOFREE uint32_t *const sums = calloc(px->nx, sizeof *sums);
+    TC_AUTOFREE double *const blocks = calloc(columns, sizeof *blocks);
+    double before = 0; /* the block to the left */
+
+    *content = px->largest_label;
+    if (sums == NULL || blocks == NULL)
+        return tc_no_memory(err, "the blocks");
+    if (px->labels != NULL)
+        return TC_OK;
+    for (uint32_t z = 0; z < px->nz; z++)
+        for (uint32_t y = 0; y + height <= px->ny; y += height) {
+            memset(sums, 0, px->nx * sizeof *sums);
+            for (uint32_t k = 0; k < height; k++)
+                add_row(px, ((size_t)z * px->ny + y + k) * px->nx, px->nx, sums);
+            for (uint32_t column = 0; column < columns; column++) {
+                double block = 0;
+
+                for (uint32_t x = 0; x < width; x++)
+                    block += sums[column * width + x];
+                const double down = y > 0 ? block - blocks[column] : 0,
+                             right = column > 0 ? block - before : 0;
+
+                *content += down * down * down * down + right * right * right * right;
+                blocks[column] = before = block;
+            }
+        }
+    return TC_OK;
+}
+
+/* For an item that is said to contain nothing: sets *looks to true if it contains twice as much as
+ * all such items that were looked at so far, so that the fullest one is always looked at. */
+static tc_status compare_content(val_verifier *v, const wu_pixels *pixels, bool *looks, tc_err *err)
+{
+    double content;
+
+    return_if_error(measure_content(pixels, &content, err));
+    *looks = *looks || v->most_content < 0 || content > 2 * v->most_content;
+    if (*looks)
+        v->most_content = fmax(content, v->most_content);
+    return TC_OK;
+}
+
 tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err)
 {
@@ -301,21 +419,26 @@ tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claim
     };
     /* This seed does not depend on which other items are checked. */
     uint64_t random = ~(v->seed + index);
-    bool compute_again = v->chosen[index] || (v->looked_at[index] && a->check_pixels == NULL);
-    const bool only_end = !compute_again && !v->looked_at[index];
+    bool looks = v->looked_at[index];
+    const bool nothing = v->read[index] && claims_nothing(item, claimed),
+               ends = !v->options->blind && a->may_end_early != NULL &&
+                      a->may_end_early(v->unit->params);
+    bool compute_again = v->chosen[index];
     tc_err why = { "" };
     tc_status status;
 
-    if (only_end &&
-        (v->options->blind || a->may_end_early == NULL || !a->may_end_early(v->unit->params)))
+    if (!compute_again && !looks && !nothing && !ends)
         return TC_OK;
-    v->n_loaded++;
     status = a->plan(v->unit->params, item, &work.plan, err);
     if (status == TC_OK)
         status = wu_item_load(v->unit->job, index, &pixels, err);
-    if (status == TC_OK && !compute_again) {
-        status = only_end ? a->check_end(&work, claimed, &why)
-                          : a->check_pixels(&work, claimed, &random, &why);
+    if (status == TC_OK && nothing)
+        status = compare_content(v, &pixels, &looks, err);
+    compute_again = compute_again || (looks && a->check_pixels == NULL);
+    v->n_loaded += compute_again || looks || ends;
+    if (status == TC_OK && !compute_again && (looks || ends)) {
+        status = looks ? a->check_pixels(&work, claimed, &random, &why)
+                       : a->check_end(&work, claimed, &why);
         compute_again = status == TC_NO_MATCH;
         if (compute_again && ++v->n_doubts <= VAL_MAX_SHOWN)
             printf("item \"%s\" is in doubt: %.500s; computing it again (--seed %" PRIu64 ")\n",
