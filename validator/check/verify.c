@@ -151,23 +151,28 @@ static tc_status choose_pixel_checks(val_verifier *v, const bool *empty, tc_err 
     }
     if (v->small || n == 1 || sum == 0)
         return TC_OK;
-    /* The checks cost at most pixels_budget * all on average; their number is an integer >= 1. */
-    const double stretches = fmax(floor(pixels_budget * all * sum / weighted_cost), 1);
+    /* The checks cost at most pixels_budget * all on average; their number is an integer >= 2, as
+     * with one check a forger of all items but one would often pass. */
+    const double stretches = fmax(floor(pixels_budget * all * sum / weighted_cost), 2);
     const double step = sum / stretches;
 
     i = 0;
-    for (double stretch = 0; stretch < stretches;) {
+    for (double stretch = 0, drawn = 0; stretch < stretches;) {
+        /* Weights before the point: at least those of the items up to the one drawn last. */
+        const double least = fmax(step * stretch, drawn), most_before = step * (stretch + 1);
         const size_t first = i; /* the item at the start of the stretch */
         bool accepted = false;
 
         while (!accepted) {
-            const double point = step * (stretch + 0x1p-64 * (double)tc_random(&random));
+            const double point =
+                least + (most_before - least) * 0x1p-64 * (double)tc_random(&random);
 
             for (i = first; i + 1 < n && end[i] <= point;)
                 i++;
             return_if_error(accept_item(v, i, most[i], &flops[i], &random, &accepted, err));
         }
         v->looked_at[i] = true;
+        drawn = end[i];
         /* Continues with the next stretch, or with the one that contains this item's end. */
         stretch = fmax(stretch + 1, floor(end[i] / step));
     }
