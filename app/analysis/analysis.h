@@ -229,6 +229,9 @@ typedef struct an_analysis {
      * always computed again instead. */
     tc_status (*check_pixels)(const an_work *work, const wu_output *out, uint64_t *random,
                               tc_err *err);
+    /* The name of an array that has an int64 for each item: how many regions, cells, points or
+     * voxels it contains, of which there may be none. NULL: there is no such array. */
+    const char *count_name;
     /* Suggests parameters for the pictures, besides those that are given (suggest.h). `out` is
      * empty, except for an empty object of parameters; it is freed by an_suggestion_free, also
      * after a failure. NULL: no suggestions. */

@@ -58,12 +58,15 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
         unit, result, verification != NULL ? verification->max_memory : 0, &items, err));
 
     if (verification != NULL) {
-        TC_AUTOFREE bool *const empty = calloc(unit->job->n_items, sizeof *empty);
+        const char *const name = unit->analysis->count_name;
+        TC_AUTOFREE int64_t *const counts = calloc(unit->job->n_items, sizeof *counts);
 
-        if (empty == NULL)
+        if (counts == NULL)
             return tc_no_memory(err, "the items");
-        return_if_error(val_items_find_empty(items, empty, err));
-        return_if_error(val_verifier_init(&verifier, unit, verification, empty, err));
+        if (name != NULL)
+            return_if_error(val_items_read_counts(items, name, counts, err));
+        return_if_error(
+            val_verifier_init(&verifier, unit, verification, name != NULL ? counts : NULL, err));
     }
     for (size_t i = 0; i < unit->job->n_items; i++)
         return_if_error(check_item(unit, result, items, i, &verifier, err));

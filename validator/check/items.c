@@ -298,6 +298,21 @@ tc_status val_items_open(const an_unit *unit, const char *path, uint64_t max_byt
     return status;
 }
 
+tc_status val_items_read_counts(const val_items *v, const char *name, int64_t *counts, tc_err *err)
+{
+    const size_t n = v->unit->job->n_items;
+    size_t i = 0;
+    wu_npz_stream *stream = NULL;
+
+    while (strcmp(wu_npz_array_info(v->r, v->rows[i].index)->name, name) != 0)
+        i++;
+    assert(i < v->n_rows && !v->rows[i].is_table && v->rows[i].row_bytes == sizeof *counts);
+    return_if_error(wu_npz_stream_open(v->r, v->rows[i].index, &stream, err));
+    const tc_status status = wu_npz_stream_read(stream, counts, n * sizeof *counts, err);
+    wu_npz_stream_close(&stream);
+    return status;
+}
+
 void val_items_close(val_items **items)
 {
     val_items *const v = *items;
@@ -362,28 +377,6 @@ static tc_status count_rows(val_items *v, uint64_t *rows, tc_err *err)
                            "--max-memory allows",
                            v->path, wu_npz_array_info(v->r, table->index)->name, item_name(v));
     }
-    return status;
-}
-
-tc_status val_items_find_empty(const val_items *v, bool *empty, tc_err *err)
-{
-    const row_array *const table = first_table(v);
-    const size_t n_items = v->unit->job->n_items;
-    enum { MOST = 512 }; /* rows that are read at once */
-    int64_t items[MOST];
-    wu_npz_stream *stream = NULL;
-    tc_status status = table == NULL ? TC_OK : wu_npz_stream_open(v->r, table->index, &stream, err);
-
-    for (size_t i = 0; i < n_items; i++)
-        empty[i] = table != NULL;
-    for (uint64_t left = v->unread, n; status == TC_OK && table != NULL && left > 0; left -= n) {
-        n = left < MOST ? left : MOST;
-        status = wu_npz_stream_read(stream, items, (size_t)n * sizeof *items, err);
-        for (size_t i = 0; status == TC_OK && i < n; i++)
-            if (items[i] >= 0 && items[i] < (int64_t)n_items) /* else val_items_next refuses it */
-                empty[items[i]] = false;
-    }
-    wu_npz_stream_close(&stream);
     return status;
 }
 

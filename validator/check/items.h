@@ -15,9 +15,9 @@ typedef struct val_items val_items;
  * an_rows_bytes; a result with more is refused before the rows are read. */
 tc_status val_items_open(const an_unit *unit, const char *path, uint64_t max_bytes, val_items **out,
                          tc_err *err);
-/* Before the first item: sets empty[i], for each item of the work unit, to whether the result has a
- * table and no row of this item in it. */
-tc_status val_items_find_empty(const val_items *items, bool *empty, tc_err *err);
+/* Reads an int64 of each item from an array that has one row for each. */
+tc_status val_items_read_counts(const val_items *items, const char *name, int64_t *counts,
+                                tc_err *err);
 /* Reads the arrays of the next item. To be called once for each item of the work unit. *out must be
  * freed by wu_output_free before the next call. */
 tc_status val_items_next(val_items *items, wu_output *out, tc_err *err);

@@ -18,7 +18,7 @@
 /* Numbers that are combined with the given seed by XOR, to make seeds for further decisions. */
 #define CHANCE 0x6368616e6365u     /* whether items are computed again at all */
 #define PIXEL_CHECKS 0x6c6f6f6b73u /* which items' pixels are checked */
-#define READ 0x656d707479u         /* which items that are said to contain nothing are read */
+#define READ 0x656d707479u         /* which items of the count 0 or 1 are read */
 
 /* The average time for checking pixels, as a share of the time that computing the result takes. */
 static const double pixels_budget = 0.0165;
@@ -31,22 +31,26 @@ static const double reading_flops = 25;
  * the time of all. */
 static const double few_flops = 6e7;
 
-/* Of the items that a result has rows of, and of the others, this number are read if they are said
- * to contain nothing (claims_nothing). */
-enum { MOST_READ = 16 };
+/* A second item is checked in any case if this takes at most this number of operations, a tenth of
+ * a second. */
+static const double second_flops = 5e8;
 
-/* Chooses `wanted` items, or all if there are fewer, of those whose `of` is `which` (of all n items
- * if `of` is NULL), such that every set of this size has the same probability (selection sampling:
- * an item is chosen with the probability (number still wanted) / (number of items left)). */
-static void choose_items(uint64_t seed, const bool *of, bool which, size_t n, size_t wanted,
-                         bool *chosen)
+/* Of the items that contain nothing by the result, and of those that contain one region, this
+ * number is read. */
+enum { MOST_READ = 10 };
+
+/* Chooses `wanted` items, or all if there are fewer, of those for which `of` is true (of all n
+ * items if it is NULL), such that every set of this size has the same probability (selection
+ * sampling: an item is chosen with the probability (number still wanted) / (number of items left)).
+ */
+static void choose_items(uint64_t seed, const bool *of, size_t n, size_t wanted, bool *chosen)
 {
     size_t left = 0;
 
     for (size_t i = 0; i < n; i++)
-        left += of == NULL || of[i] == which;
+        left += of == NULL || of[i];
     for (size_t i = 0; i < n; i++)
-        if (of == NULL || of[i] == which) {
+        if (of == NULL || of[i]) {
             chosen[i] = tc_random_below(left--, &seed) < wanted;
             wanted -= chosen[i];
         }
@@ -92,15 +96,102 @@ static tc_status accept_item(const val_verifier *v, size_t index, double most, d
     return TC_OK;
 }
 
-/* Chooses the items whose pixels are checked, of those that are not `empty` (val_verifier_init).
- * An item's weight is the greater one of its shares of
+/* Adds n grey values, from pixel `at` on, to sums[0] to sums[n - 1]. */
+static void add_row(const wu_pixels *px, size_t at, size_t n, uint32_t *sums)
+{
+    if (px->bits == 8)
+        for (size_t i = 0; i < n; i++)
+            sums[i] += px->u8[at + i];
+    else
+        for (size_t i = 0; i < n; i++)
+            sums[i] += px->u16[at + i];
+}
+
+/* Sets *content to a measure of how much an item contains: the largest label, if it has labels,
+ * else, as noise has little influence on it, the sum of the fourth powers of the differences
+ * between the sums of grey values of adjacent blocks. */
+static tc_status measure_content(const wu_pixels *px, double *content, tc_err *err)
+{
+    const uint32_t most = 8, height = px->ny < most ? px->ny : most,
+                   width = px->nx < most ? px->nx : most, columns = px->nx / width;
+    TC_AUTOFREE uint32_t *const sums = calloc(px->nx, sizeof *sums);
+    TC_AUTOFREE double *const blocks = calloc(columns, sizeof *blocks);
+    double before = 0; /* the block to the left */
+
+    *content = px->largest_label;
+    if (sums == NULL || blocks == NULL)
+        return tc_no_memory(err, "the blocks");
+    if (px->labels != NULL)
+        return TC_OK;
+    for (uint32_t z = 0; z < px->nz; z++)
+        for (uint32_t y = 0; y + height <= px->ny; y += height) {
+            memset(sums, 0, px->nx * sizeof *sums);
+            for (uint32_t k = 0; k < height; k++)
+                add_row(px, ((size_t)z * px->ny + y + k) * px->nx, px->nx, sums);
+            for (uint32_t column = 0; column < columns; column++) {
+                double block = 0;
+
+                for (uint32_t x = 0; x < width; x++)
+                    block += sums[column * width + x];
+                const double down = y > 0 ? block - blocks[column] : 0,
+                             right = column > 0 ? block - before : 0;
+
+                *content += down * down * down * down + right * right * right * right;
+                blocks[column] = before = block;
+            }
+        }
+    return TC_OK;
+}
+
+/* Sets v->looks for some of the items with this count: MOST_READ of these are read, and the one
+ * whose pixels contain most is checked, and so is `others` of the others, chosen at random. */
+static tc_status choose_of_count(val_verifier *v, const int64_t *counts, int64_t count,
+                                 size_t others, tc_err *err)
+{
+    const size_t n = v->unit->job->n_items;
+    const val_look look = v->unit->analysis->check_end != NULL ? VAL_END : VAL_PIXELS;
+    TC_AUTOFREE bool *const of = calloc(3 * n, sizeof *of);
+    bool *const read = of + n, *const checked = read + n;
+    size_t fullest = n;
+    double most = -1, content;
+
+    if (of == NULL)
+        return tc_no_memory(err, "the items");
+    for (size_t i = 0; i < n; i++)
+        of[i] = counts[i] == count;
+    choose_items(v->seed ^ READ, of, n, MOST_READ, read);
+    for (size_t i = 0; i < n; i++)
+        if (read[i]) {
+            TC_AUTO(wu_pixels_free) wu_pixels pixels = { .nx = 0 };
+
+            return_if_error(wu_item_load(v->unit->job, i, &pixels, err));
+            return_if_error(measure_content(&pixels, &content, err));
+            if (content > most) {
+                most = content;
+                fullest = i;
+            }
+        }
+    if (fullest < n) {
+        read[fullest] = false;
+        choose_items(~v->seed ^ READ, read, n, others, checked);
+        checked[fullest] = true;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (checked[i] && v->looks[i] == VAL_NO_LOOK)
+            v->looks[i] = look;
+    return TC_OK;
+}
+
+/* Chooses the items whose pixels are checked. An item's weight is the greater one of its shares of
  * the unit's operations, which a forger would save, and of the bytes of compressed pictures, as a
- * picture with much in it may take longer than planned. The weights, in the order of items, are
- * divided into equal stretches, and the item at a random point of each stretch is drawn, until one
- * is accepted. An item with more than half of the operations or bytes is always chosen. Also sets
- * v->small to whether the unit has fewer than few_flops operations; then all its items are checked.
- */
-static tc_status choose_pixel_checks(val_verifier *v, const bool *empty, tc_err *err)
+ * picture with much in it may take longer than planned. An item with more than half of the
+ * operations or bytes is always chosen. The weights of the others that contain something, by the
+ * result's counts, are divided into equal stretches in the order of items, and the item at a random
+ * point of each stretch is drawn, until one is accepted. Of the items with a count of 0, and of
+ * those with 1, which may be a region that fills the picture, the fullest is chosen, as such
+ * results take no work to forge. Also sets v->small to whether the unit has fewer than few_flops
+ * operations; then all its items are checked. */
+static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, tc_err *err)
 {
     const an_unit *const unit = v->unit;
     const size_t n = unit->job->n_items;
@@ -111,6 +202,8 @@ static tc_status choose_pixel_checks(val_verifier *v, const bool *empty, tc_err 
     TC_AUTOFREE double *const cost = calloc(n, sizeof *cost);
     TC_AUTOFREE double *const end = calloc(n, sizeof *end);
     uint64_t random = v->seed ^ PIXEL_CHECKS;
+    const bool end_early =
+        unit->analysis->may_end_early != NULL && unit->analysis->may_end_early(unit->params);
     double all = 0, all_most = 0, bytes = 0; /* sums over all items; `all`: planned operations */
     double sum = 0;                          /* of the weights */
     double weighted_cost = 0;                /* sum of the weights times the costs of checking */
@@ -137,41 +230,47 @@ static tc_status choose_pixel_checks(val_verifier *v, const bool *empty, tc_err 
         bytes += (double)item->compressed_bytes;
     }
     v->small = all < few_flops;
-    choose_items(v->seed ^ READ, empty, true, n, MOST_READ, v->read);
-    choose_items(v->seed ^ READ, empty, false, n, MOST_READ, v->read);
     for (i = 0; i < n; i++) {
         const double weight = weight_of(most[i] / all_most, &unit->job->items[i], bytes);
 
-        if (!empty[i]) {
+        if (weight <= 0.5 && (counts == NULL || counts[i] > 0)) {
             weighted_cost += weight * cost[i];
             sum += weight;
         }
         end[i] = sum;
-        v->looked_at[i] = v->small || weight > 0.5;
+        v->looks[i] = v->small || weight > 0.5 ? VAL_PIXELS : end_early ? VAL_END : VAL_NO_LOOK;
     }
-    if (v->small || n == 1 || sum == 0)
+    if (v->small || n == 1)
         return TC_OK;
-    /* The checks cost at most pixels_budget * all on average; their number is an integer >= 2, as
-     * with one check a forger of all items but one would often pass. */
-    const double stretches = fmax(floor(pixels_budget * all * sum / weighted_cost), 2);
+    if (counts != NULL) {
+        /* Items of the count 0 are often computed again. */
+        return_if_error(
+            choose_of_count(v, counts, 0, all <= second_flops * (double)n ? 2 : 1, err));
+        return_if_error(choose_of_count(v, counts, 1, 0, err));
+    }
+    if (sum == 0)
+        return TC_OK;
+    /* The checks cost at most pixels_budget * all on average; their number is an integer >= 1, or
+     * >= 2 if the second one takes little, as a forger of all items but one passes the first. */
+    const double least = weighted_cost <= second_flops * sum ? 2 : 1;
+    const double stretches = fmax(floor(pixels_budget * all * sum / weighted_cost), least);
     const double step = sum / stretches;
 
     i = 0;
     for (double stretch = 0, drawn = 0; stretch < stretches;) {
         /* Weights before the point: at least those of the items up to the one drawn last. */
-        const double least = fmax(step * stretch, drawn), most_before = step * (stretch + 1);
+        const double from = fmax(step * stretch, drawn), to = step * (stretch + 1);
         const size_t first = i; /* the item at the start of the stretch */
         bool accepted = false;
 
         while (!accepted) {
-            const double point =
-                least + (most_before - least) * 0x1p-64 * (double)tc_random(&random);
+            const double point = from + (to - from) * 0x1p-64 * (double)tc_random(&random);
 
             for (i = first; i + 1 < n && end[i] <= point;)
                 i++;
             return_if_error(accept_item(v, i, most[i], &flops[i], &random, &accepted, err));
         }
-        v->looked_at[i] = true;
+        v->looks[i] = VAL_PIXELS;
         drawn = end[i];
         /* Continues with the next stretch, or with the one that contains this item's end. */
         stretch = fmax(stretch + 1, floor(end[i] / step));
@@ -216,7 +315,7 @@ tc_status val_draw_seed(val_verification *options, tc_err *err)
 }
 
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
-                            const bool *empty, tc_err *err)
+                            const int64_t *counts, tc_err *err)
 {
     assert(options->fraction >= 0 && options->fraction <= 1 && options->threads >= 1);
     assert(options->fraction == 0 || (options->chance > 0 && options->chance <= 1));
@@ -226,22 +325,19 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     const double share = ceil(options->fraction * (double)n - 1e-9);
     uint64_t chance = options->seed ^ CHANCE;
 
-    *v = (val_verifier){
-        .unit = unit, .options = options, .seed = options->seed, .most_content = -1
-    };
+    *v = (val_verifier){ .unit = unit, .options = options, .seed = options->seed };
     if (options->max_seconds > 0)
         v->deadline = tc_seconds() + options->max_seconds;
     v->chosen = calloc(n, sizeof *v->chosen);
-    v->looked_at = calloc(n, sizeof *v->looked_at);
-    v->read = calloc(n, sizeof *v->read);
-    if (v->chosen == NULL || v->looked_at == NULL || v->read == NULL)
+    v->looks = calloc(n, sizeof *v->looks);
+    if (v->chosen == NULL || v->looks == NULL)
         return tc_no_memory(err, "the items");
     if (!options->blind)
-        return_if_error(choose_pixel_checks(v, empty, err));
+        return_if_error(choose_pixel_checks(v, counts, err));
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
     v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;
-    choose_items(v->seed, NULL, true, n, v->n_chosen, v->chosen);
+    choose_items(v->seed, NULL, n, v->n_chosen, v->chosen);
     report_items(v, n);
     return TC_OK;
 }
@@ -249,9 +345,9 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
 void val_verifier_free(val_verifier *v)
 {
     free(v->chosen);
-    free(v->looked_at);
-    free(v->read);
-    v->chosen = v->looked_at = v->read = NULL;
+    free(v->looks);
+    v->chosen = NULL;
+    v->looks = NULL;
 }
 
 /* --- comparing ------------------------------------------------------------------------------- */
@@ -316,102 +412,6 @@ static tc_status verify_item(const val_verifier *v, size_t index, const an_work 
 
 /* --- pixels ---------------------------------------------------------------------------------- */
 
-/* Whether an array of boxes, with one row, has a box that is the whole picture or stack. */
-static bool is_whole(const wu_out_array *boxes, const wu_item *item)
-{
-    const uint32_t size[] = { item->nx, item->ny, item->nz };
-    const size_t axes = (size_t)boxes->info.shape[1] / 2;
-    const int64_t *const start = boxes->data, *const end = start + axes;
-
-    for (size_t k = 0; k < axes; k++)
-        if (start[k] > 0 || end[k] < size[axes - 1 - k])
-            return false;
-    return true;
-}
-
-/* Whether a result claims that an item contains nothing, which takes no work to claim: its table
- * has no row, or one region that reaches all sides, or its mask is empty. */
-static bool claims_nothing(const wu_item *item, const wu_output *claimed)
-{
-    bool none = false;
-    const wu_out_array *boxes = NULL;
-
-    for (size_t i = 0; i < claimed->n; i++) {
-        const wu_out_array *const array = &claimed->arrays[i];
-
-        if (array->declared.role == WU_ITEM) {
-            if (array->info.shape[0] > 1)
-                return false;
-            none = array->info.shape[0] == 0;
-        } else if (array->declared.title != NULL && strcmp(array->declared.title, "bbox") == 0) {
-            boxes = array;
-        } else if (array->declared.role == WU_MASK) {
-            none = memchr(array->data, 1, (size_t)item->nx * item->ny * item->nz) == NULL;
-        }
-    }
-    return none || (boxes != NULL && is_whole(boxes, item));
-}
-
-/* Adds n grey values, from pixel `at` on, to sums[0] to sums[n - 1]. */
-static void add_row(const wu_pixels *px, size_t at, size_t n, uint32_t *sums)
-{
-    if (px->bits == 8)
-        for (size_t i = 0; i < n; i++)
-            sums[i] += px->u8[at + i];
-    else
-        for (size_t i = 0; i < n; i++)
-            sums[i] += px->u16[at + i];
-}
-
-/* Sets *content to a measure of how much an item contains: the largest label, if it has labels,
- * else, as noise has little influence on it, the sum of the fourth powers of the differences
- * between the sums of grey values of adjacent blocks. */
-static tc_status measure_content(const wu_pixels *px, double *content, tc_err *err)
-{
-    const uint32_t most = 8, height = px->ny < most ? px->ny : most,
-                   width = px->nx < most ? px->nx : most, columns = px->nx / width;
-    TC_AUTOFREE uint32_t *const sums = calloc(px->nx, sizeof *sums);
-    TC_AUTOFREE double *const blocks = calloc(columns, sizeof *blocks);
-    double before = 0; /* the block to the left */
-
-    *content = px->largest_label;
-    if (sums == NULL || blocks == NULL)
-        return tc_no_memory(err, "the blocks");
-    if (px->labels != NULL)
-        return TC_OK;
-    for (uint32_t z = 0; z < px->nz; z++)
-        for (uint32_t y = 0; y + height <= px->ny; y += height) {
-            memset(sums, 0, px->nx * sizeof *sums);
-            for (uint32_t k = 0; k < height; k++)
-                add_row(px, ((size_t)z * px->ny + y + k) * px->nx, px->nx, sums);
-            for (uint32_t column = 0; column < columns; column++) {
-                double block = 0;
-
-                for (uint32_t x = 0; x < width; x++)
-                    block += sums[column * width + x];
-                const double down = y > 0 ? block - blocks[column] : 0,
-                             right = column > 0 ? block - before : 0;
-
-                *content += down * down * down * down + right * right * right * right;
-                blocks[column] = before = block;
-            }
-        }
-    return TC_OK;
-}
-
-/* For an item that is said to contain nothing: sets *looks to true if it contains twice as much as
- * all such items that were looked at so far, so that the fullest one is always looked at. */
-static tc_status compare_content(val_verifier *v, const wu_pixels *pixels, bool *looks, tc_err *err)
-{
-    double content;
-
-    return_if_error(measure_content(pixels, &content, err));
-    *looks = *looks || v->most_content < 0 || content > 2 * v->most_content;
-    if (*looks)
-        v->most_content = fmax(content, v->most_content);
-    return TC_OK;
-}
-
 tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err)
 {
@@ -424,26 +424,20 @@ tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claim
     };
     /* This seed does not depend on which other items are checked. */
     uint64_t random = ~(v->seed + index);
-    bool looks = v->looked_at[index];
-    const bool nothing = v->read[index] && claims_nothing(item, claimed),
-               ends = !v->options->blind && a->may_end_early != NULL &&
-                      a->may_end_early(v->unit->params);
-    bool compute_again = v->chosen[index];
+    const val_look look = v->looks[index];
+    bool compute_again = v->chosen[index] || (look == VAL_PIXELS && a->check_pixels == NULL);
     tc_err why = { "" };
     tc_status status;
 
-    if (!compute_again && !looks && !nothing && !ends)
+    if (!compute_again && look == VAL_NO_LOOK)
         return TC_OK;
+    v->n_loaded++;
     status = a->plan(v->unit->params, item, &work.plan, err);
     if (status == TC_OK)
         status = wu_item_load(v->unit->job, index, &pixels, err);
-    if (status == TC_OK && nothing)
-        status = compare_content(v, &pixels, &looks, err);
-    compute_again = compute_again || (looks && a->check_pixels == NULL);
-    v->n_loaded += compute_again || looks || ends;
-    if (status == TC_OK && !compute_again && (looks || ends)) {
-        status = looks ? a->check_pixels(&work, claimed, &random, &why)
-                       : a->check_end(&work, claimed, &why);
+    if (status == TC_OK && !compute_again) {
+        status = look == VAL_END ? a->check_end(&work, claimed, &why)
+                                 : a->check_pixels(&work, claimed, &random, &why);
         compute_again = status == TC_NO_MATCH;
         if (compute_again && ++v->n_doubts <= VAL_MAX_SHOWN)
             printf("item \"%s\" is in doubt: %.500s; computing it again (--seed %" PRIu64 ")\n",

@@ -7,6 +7,9 @@
 
 #include "validator/check/val.h"
 
+/* How an item's pixels are checked: not, by an_analysis.check_end or by check_pixels. */
+typedef enum val_look { VAL_NO_LOOK, VAL_END, VAL_PIXELS } val_look;
+
 /* The items of a result that are chosen to be checked, and the counts of those checked so far. */
 typedef struct val_verifier {
     const an_unit *unit;
@@ -14,30 +17,25 @@ typedef struct val_verifier {
     uint64_t seed;
     size_t n_chosen; /* number of items that are `chosen` */
     bool *chosen; /* [n_items] whether each item is computed again, because of options->fraction */
-    bool *looked_at;     /* [n_items] whether each item's pixels are checked */
-    bool *read;          /* [n_items] whether each item is read if it is said to contain nothing */
-    bool small;          /* the unit takes so little time that all items are computed again */
-    double deadline;     /* the time, as returned by tc_seconds, at which computing must end; 0: no
-                            limit */
-    double most_content; /* of items that are said to contain nothing and were looked at: what the
-                            fullest one contains (compare_content); -1: there are none yet */
-    size_t n_loaded;     /* number of items whose pixels were checked */
-    size_t n_again;      /* number of items that were computed again */
-    size_t n_doubts;     /* number of items that check_pixels found improbable */
+    val_look *looks; /* [n_items] how each item's pixels are checked */
+    bool small;      /* the unit takes so little time that all items are computed again */
+    double deadline; /* the time, as returned by tc_seconds, at which computing must end; 0: no
+                        limit */
+    size_t n_loaded; /* number of items whose pixels were loaded */
+    size_t n_again;  /* number of items that were computed again */
+    size_t n_doubts; /* number of items that check_pixels found improbable */
 } val_verifier;
 
-/* Chooses the items. empty: for each item, whether the result has a table without rows of it; which
- * of these items are looked at is decided later, by val_check_pixels. If some items are chosen by
- * `fraction`, prints the seed and the probability of catching a forger. val_verifier_free must be
- * called, also after a failure. */
+/* Chooses the items. counts: those of the result (an_analysis.count_name), or NULL. If some items
+ * are chosen by `fraction`, prints the seed and the probability of catching a forger.
+ * val_verifier_free must be called, also after a failure. */
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
-                            const bool *empty, tc_err *err);
+                            const int64_t *counts, tc_err *err);
 void val_verifier_free(val_verifier *v);
-/* Checks the arrays `claimed` of the item `index`, if it is `chosen` or `looked_at`, or if they
- * claim that it contains nothing, but it contains much. The item is computed again if it is
- * `chosen`, if the analysis' check_pixels finds it improbable or does not exist, or if the unit is
- * `small`. TC_NO_MATCH: computing gives other values. path: the result, for the names of items and
- * features. */
+/* Checks the arrays `claimed` of the item `index`, if it is `chosen` or `looks` says so. The item
+ * is computed again if it is `chosen`, if the analysis' check_pixels finds it improbable or does
+ * not exist, or if the unit is `small`. TC_NO_MATCH: computing gives other values. path: the
+ * result, for the names of items and features. */
 tc_status val_check_pixels(val_verifier *v, size_t index, const wu_output *claimed,
                            const char *path, tc_err *err);
 

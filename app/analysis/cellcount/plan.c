@@ -282,6 +282,7 @@ const an_analysis an_cellcount = {
     .note_result = cc_note_result,
     .declare_arrays = cc_declare_arrays,
     .check_result = cc_check_result,
+    .count_name = "count",
     .check_pixels = cc_check_pixels,
     .pixels_share = cc_pixels_share,
     .suggest = cc_suggest,

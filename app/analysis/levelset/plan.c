@@ -328,6 +328,7 @@ const an_analysis an_levelset = {
     .note_result = ls_note_result,
     .declare_arrays = ls_declare_arrays,
     .check_result = ls_check_result,
+    .count_name = "inside_voxels",
     .check_pixels = ls_check_pixels,
     .pixels_share = ls_pixels_share,
     .may_end_early = ls_may_end_early,

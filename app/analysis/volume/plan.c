@@ -199,6 +199,7 @@ const an_analysis an_volume = {
     .suggest = vol_suggest,
     .declare_arrays = vol_declare_arrays,
     .check_result = vol_check_result,
+    .count_name = "cells",
     .cpu = &vol_cpu,
     .kernels = kernels_of,
     .selftests = selftests
