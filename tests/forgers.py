@@ -1686,15 +1686,32 @@ def try_nothing():
             ("volume", "shells", {"membrane": 110}, shells, nothing),
             ("levelset", "a square", level, half, {"nothing": vanish_all})):
         for full in (5,), (2, 3, 8):
-            name = "%s, %d of 10 items have %s among noise" % (analysis, len(full), title)
-            if not ONLY.search(name):
-                continue
-            unit, result = make_of(analysis, parameters, [
-                workunit.item("i%d" % i, slices(i, i in full)) for i in range(10)])
-            codes, output = codes_of(unit, result)
-            tap.ok(set(codes) == {0}, name + ": the honest result is accepted", output)
-            for what, change in forgeries.items():
-                try_forgery("%s: %s" % (name, what), unit, result, change)
+            try_items("%s, %d of 10 items have %s among noise" % (analysis, len(full), title),
+                      analysis, parameters, [slices(i, i in full) for i in range(10)], forgeries)
+    edge = [np.kron([[60, 170]], np.ones((1000, 500))).astype(np.uint8)]
+    for analysis, parameters in (("cellcount", dict(bright, max_area=3000)),
+                                 ("voting", dict(BRIGHT, radius=9, threshold=60000))):
+        try_items(analysis + ", 9 items after an empty one with more contrast", analysis,
+                  parameters, [edge] + [discs(i, True) for i in range(9)], nothing)
+    noise = [np.random.default_rng(1).integers(0, 100, (1000, 1000)).astype(np.uint8)]
+    clean = [draw_discs([(30 + 50 * (i // 19), 30 + 50 * (i % 19), 9, 60) for i in range(361)],
+                        0, 1, 1000)]
+    noise[0][100:200, 100:200] = 200
+    try_items("cellcount, 9 items after a noisy one", "cellcount", bright, [noise] + [clean] * 9,
+              {"the top": lambda a: keep_rows_of_items(
+                  a, lambda at: (at[:, -2] < 150) | (a["region_item"] == 0))})
+
+
+def try_items(name, analysis, parameters, items, forgeries):
+    """items: the slices of each."""
+    if not ONLY.search(name):
+        return
+    unit, result = make_of(analysis, parameters,
+                           [workunit.item("i%d" % i, slices) for i, slices in enumerate(items)])
+    codes, output = codes_of(unit, result)
+    tap.ok(set(codes) == {0}, name + ": the honest result is accepted", output)
+    for what, change in forgeries.items():
+        try_forgery("%s: %s" % (name, what), unit, result, change)
 
 
 def rest_at_start(a, name, run=100):
