@@ -245,7 +245,7 @@ typedef struct an_analysis {
      * is 1. */
     double (*pixels_share)(const an_work *work);
     /* An estimate of the item's operations from its mask or labels: work->pixels has only these, of
-     * a stack only of a random slice (wu_item_load_regions). If work->pixels is NULL, the greatest
+     * a stack only of one slice (wu_item_load_regions). If work->pixels is NULL, the greatest
      * that any mask or labels give. NULL: they change little. */
     double (*flops_inside)(const an_work *work);
     /* Whether an item may take less work than planned. Then check_end checks the pixels of each

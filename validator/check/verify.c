@@ -65,10 +65,35 @@ static double pixels_share(const an_analysis *a, const an_work *work)
 }
 
 /* Returns the weight with which an item is drawn (choose_pixel_checks). share: its share of the
- * unit's operations. bytes: of the compressed pictures of all items. */
+ * unit's operations. bytes: of the compressed pictures of all items, or 0 if these tell nothing
+ * about the time. */
 static double weight_of(double share, const wu_item *item, double bytes)
 {
     return bytes > 0 ? fmax(share, (double)item->compressed_bytes / bytes) : share;
+}
+
+/* Sets *flops to the operations that an item's mask or labels give: the mean of those by some
+ * slices, one at random in each of equally thick parts of the stack. */
+static tc_status estimate_inside(const an_unit *unit, size_t index, uint64_t *random, double *flops,
+                                 tc_err *err)
+{
+    enum { MOST_SLICES = 64 };
+    const wu_item *const item = &unit->job->items[index];
+    const uint64_t n = item->nz < MOST_SLICES ? item->nz : MOST_SLICES;
+    wu_pixels pixels = { .nx = 0 };
+    an_work work = { .params = unit->params, .item = item, .pixels = &pixels, .threads = 1 };
+
+    *flops = 0;
+    return_if_error(unit->analysis->plan(unit->params, item, &work.plan, err));
+    for (uint64_t k = 0; k < n; k++) {
+        const uint64_t first = k * item->nz / n, end = (k + 1) * item->nz / n;
+        const uint64_t z = first + tc_random_below(end - first, random);
+
+        return_if_error(wu_item_load_regions(unit->job, index, (uint32_t)z, &pixels, err));
+        *flops += unit->analysis->flops_inside(&work) / (double)n;
+        wu_pixels_free(&pixels);
+    }
+    return TC_OK;
 }
 
 /* Whether an item that was drawn is to be checked: with the probability flops / most. most: the
@@ -79,16 +104,11 @@ static tc_status accept_item(const val_verifier *v, size_t index, double most, d
 {
     const an_unit *const unit = v->unit;
     const wu_item *const item = &unit->job->items[index];
-    wu_pixels pixels = { .nx = 0 };
-    an_work work = { .params = unit->params, .item = item, .pixels = &pixels, .threads = 1 };
     const double least = most / 1000; /* bounds the number of draws */
 
     if (*flops == 0 && unit->analysis->flops_inside != NULL && item->n_masks + item->n_labels > 0) {
-        return_if_error(unit->analysis->plan(unit->params, item, &work.plan, err));
-        return_if_error(wu_item_load_regions(
-            unit->job, index, (uint32_t)tc_random_below(item->nz, random), &pixels, err));
-        *flops = fmax(unit->analysis->flops_inside(&work), least);
-        wu_pixels_free(&pixels);
+        return_if_error(estimate_inside(unit, index, random, flops, err));
+        *flops = fmax(*flops, least);
     } else if (*flops == 0) {
         *flops = most;
     }
@@ -183,14 +203,14 @@ static tc_status choose_of_count(val_verifier *v, const int64_t *counts, int64_t
 }
 
 /* Chooses the items whose pixels are checked. An item's weight is the greater one of its shares of
- * the unit's operations, which a forger would save, and of the bytes of compressed pictures, as a
- * picture with much in it may take longer than planned. An item with more than half of the
- * operations or bytes is always chosen. The weights of the others that contain something, by the
- * result's counts, are divided into equal stretches in the order of items, and the item at a random
- * point of each stretch is drawn, until one is accepted. Of the items with a count of 0, and of
- * those with 1, which may be a region that fills the picture, the fullest is chosen, as such
- * results take no work to forge. Also sets v->small to whether the unit has fewer than few_flops
- * operations; then all its items are checked. */
+ * the unit's operations, which a forger would save, and, unless masks or labels tell the
+ * operations, of the bytes of compressed pictures, as a picture with much in it may take longer. An
+ * item with more than half of the operations or bytes is always chosen. The weights of the others
+ * that contain something, by the result's counts, are divided into equal stretches in the order of
+ * items, and the item at a random point of each stretch is drawn, until one is accepted. Of the
+ * items with a count of 0, and of those with 1, which may be a region that fills the picture, the
+ * fullest is chosen, as such results take no work to forge. Also sets v->small to whether the unit
+ * has fewer than few_flops operations; then all its items are checked. */
 static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, tc_err *err)
 {
     const an_unit *const unit = v->unit;
@@ -227,7 +247,8 @@ static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, tc_
                   pixels_share(unit->analysis, &work) * work.plan.flops;
         all += work.plan.flops;
         all_most += most[i];
-        bytes += (double)item->compressed_bytes;
+        if (unit->analysis->flops_inside == NULL)
+            bytes += (double)item->compressed_bytes;
     }
     v->small = all < few_flops;
     for (i = 0; i < n; i++) {
