@@ -104,7 +104,7 @@ static tc_status accept_item(const val_verifier *v, size_t index, double most, d
 {
     const an_unit *const unit = v->unit;
     const wu_item *const item = &unit->job->items[index];
-    const double least = most / 1000; /* bounds the number of draws */
+    const double least = most / 20000; /* bounds the number of draws */
 
     if (*flops == 0 && unit->analysis->flops_inside != NULL && item->n_masks + item->n_labels > 0) {
         return_if_error(estimate_inside(unit, index, random, flops, err));

@@ -33,8 +33,9 @@ static const double MASKED = 1.15;
 /* How many random windows are chosen for bands of rows, and how many for bands of columns
  * (count_places). The band of each chosen window is computed again. */
 enum {
-    LINES = 32,     /* one window, plus one for every LINES rows or columns with windows ... */
-    MOST_PLACES = 4 /* ... but at most this many */
+    LINES = 32,       /* one window, plus one for every LINES rows or columns with windows ... */
+    LEAST_PLACES = 3, /* ... but at least this many, ... */
+    MOST_PLACES = 4   /* ... and at most this many, and no more than there are rows or columns */
 };
 
 /* If there are at least ONE_WHOLE samples, one of them, chosen at random, has all windows. If there
@@ -159,7 +160,11 @@ static tc_status count_centres(const glcm_geometry *g, centres *c, tc_err *err)
  * (or columns) have windows. */
 static int64_t count_places(int64_t lines)
 {
-    return lines / LINES + 1 < MOST_PLACES ? lines / LINES + 1 : MOST_PLACES;
+    const int64_t places = lines / LINES + 1 < LEAST_PLACES  ? LEAST_PLACES
+                           : lines / LINES + 1 < MOST_PLACES ? lines / LINES + 1
+                                                             : MOST_PLACES;
+
+    return places < lines ? places : lines;
 }
 
 /* A sample of windows that are computed again as a job of its own, with one number of levels and
