@@ -1753,7 +1753,16 @@ def try_early_ends():
     init = {"type": "ball", "cx": 80, "cy": 80, "r": 12}
     for suffix, band in ("", 0), (" in a band", 6):
         level = dict(LEVEL, iterations=20000, stop_after=100, dt=0.05, init=init, band=band)
-        for what, change in ("rests at its start", rest_at_start), ("vanishes", vanish_at_once):
+        def reaches_end(a, name, level=level):
+            """All of the square is inside before the second mask of the history."""
+            end = compute("levelset", dict(level, init={"type": "mask"}), [items[4]["slices"][0]],
+                          masks=[square])
+            a["mask_" + name] = end["mask_one"]
+            a["history_" + name] &= 1
+            set_rest(a, name, end["inside_voxels"][0], end["iterations_run"][0])
+
+        for what, change in (("rests at its start", rest_at_start), ("vanishes", vanish_at_once),
+                             ("reaches its end at once", reaches_end)):
             name = "levelset, the last of 9 to converge %s%s" % (what, suffix)
             if ONLY.search(name):
                 unit, result = make_of("levelset", level, items)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "app/analysis/levelset/levelset.h"
+#include "app/base/numbers.h"
 #include "app/base/random.h"
 
 enum {
@@ -16,7 +17,8 @@ enum {
     LARGEST = 2,      /* greatest number of stretches that are repeated because more voxels change
                          sides in them than in the others */
     LARGEST_PART = 1, /* the same for the voxels that change sides as a part of those inside */
-    AGAINST = 1       /* the same for the voxels that change sides against the data term */
+    AGAINST = 1,      /* the same for the voxels that change sides against the data term */
+    NEAR = 4          /* check_reach: the distance up to which cubes of voxels are near */
 };
 /* Greatest number of stretches that choose_by_changes chooses: the first one, and those above. */
 enum { BY_CHANGES = 1 + LARGEST + LARGEST_PART + AGAINST };
@@ -322,12 +324,107 @@ static tc_status check_rest(const evolution *w, tc_err *err)
     return ls_check_claim(&rest, err);
 }
 
-/* Checks the direction in which the outline moves in stretch i, or if no sides are kept from the
- * start to the mask: computes the iterations up to the next re-initialisation. */
+/* Sets greatest[0] and greatest[1] to the greatest push of the data term inwards and outwards. */
+static void find_pushes(const evolution *w, double greatest[2])
+{
+    const wu_pixels *const px = w->work->pixels;
+    const size_t voxels = ls_size_of(w->work->item).voxels;
+    float inwards = 0, outwards = 0;
+
+    for (size_t i = 0; i < voxels; i++) {
+        const float data = ls_data_term(w->p, (float)wu_grey_value(px, i));
+
+        inwards = data > inwards ? data : inwards;
+        outwards = -data > outwards ? -data : outwards;
+    }
+    greatest[0] = inwards;
+    greatest[1] = outwards;
+}
+
+/* Returns how far the outline can move at most in some iterations, about, in voxels. A ball of
+ * radius r on the side to which it moves gets smaller by `push` and the curvature: after the time t
+ * its radius is at least r - push t - sqrt((d - 1) (1 - alpha) t), with d axes. The margins are
+ * for the errors of the upwind gradient, and for the re-initialisations, which round the outline
+ * to voxels. */
+static double reach_of(const evolution *w, int64_t iterations, double push)
+{
+    const ls_size size = ls_size_of(w->work->item);
+    const int axes = (size.nx > 1) + (size.ny > 1) + (size.nz > 1);
+    const double most = ls_max_time_step(w->p, &size), dt = w->p->cfl ? most : w->p->dt,
+                 time = (double)iterations * dt, way = push * time,
+                 bend = sqrt(fmax(axes - 1, 0) * (1 - w->p->alpha) * time);
+
+    if (dt > most || !(time < INFINITY))
+        return INFINITY;
+    return 3 + 2 * way + 1.5 * bend;
+}
+
+/* Ors to each of n words those that are at most NEAR steps before or after it. */
+static void spread(uint32_t *words, size_t n, size_t step, uint32_t *copy)
+{
+    for (size_t i = 0; i < n; i++)
+        copy[i] = words[i * step];
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = i - tc_smaller(i, NEAR); j < tc_smaller(i + NEAR + 1, n); j++)
+            words[i * step] |= copy[j];
+}
+
+/* Checks that in each stretch the voxels that get inside (or outside, if `side` is 0) are near
+ * those that are inside (outside) at its beginning: within `reach` voxels. Looks at cubes of at
+ * least reach / NEAR voxels along each axis. */
+static tc_status check_reach(const evolution *w, uint32_t side, double reach, tc_err *err)
+{
+    const wu_item *const item = w->work->item;
+    const size_t size[3] = { item->nx, item->ny, item->nz };
+
+    if (reach >= (double)(size[0] + size[1] + size[2]))
+        return TC_OK;
+    const size_t length = (size_t)ceil(reach / NEAR);
+    const size_t nx = tc_div_ceil(size[0], length), ny = tc_div_ceil(size[1], length),
+                 nz = tc_div_ceil(size[2], length), n = nx * ny * nz;
+    TC_AUTOFREE uint32_t *const words = calloc(2 * n + nx + ny + nz, sizeof *words);
+    uint32_t *const before = words, *const change = words + n, *const copy = words + 2 * n;
+    const uint32_t flip = side ? 0 : UINT32_MAX, last = w->kept - 1;
+    size_t i = 0;
+
+    if (words == NULL)
+        return tc_no_memory(err, "levelset");
+    for (size_t z = 0; z < size[2]; z++)
+        for (size_t y = 0; y < size[1]; y++) {
+            const size_t row = (z / length * ny + y / length) * nx;
+
+            for (size_t x = 0; x < nx; x++) {
+                const size_t end = i + tc_smaller(length, size[0] - x * length);
+                uint32_t any = 0, moves = 0;
+
+                for (; i < end; i++) {
+                    const uint32_t sides = w->history[i],
+                                   next = sides >> 1 | (uint32_t)w->mask[i] << last;
+
+                    any |= sides ^ flip;
+                    moves |= (sides ^ next) & (next ^ flip);
+                }
+                before[row + x] |= any;
+                change[row + x] |= moves;
+            }
+        }
+    for (size_t k = 0; k < ny * nz; k++)
+        spread(before + k * nx, nx, 1, copy);
+    for (size_t k = 0; k < nx * nz; k++)
+        spread(before + k / nx * nx * ny + k % nx, ny, nx, copy);
+    for (size_t k = 0; k < nx * ny; k++)
+        spread(before + k, nz, nx * ny, copy);
+    for (size_t k = 0; k < n; k++)
+        if ((change[k] & ~before[k]) != 0)
+            return tc_fail(err, TC_NO_MATCH, "the outline moves further than it can");
+    return TC_OK;
+}
+
+/* Checks the direction in which the outline moves in stretch i: computes the iterations up to the
+ * next re-initialisation. from, to: [voxels]: memory that is used. */
 static tc_status check_direction(const evolution *w, uint32_t i, uint8_t *from, uint8_t *to,
                                  tc_err *err)
 {
-    const wu_pixels *const px = w->work->pixels;
     const int64_t every = w->p->reinit_every, left = w->run - i * w->every;
     const ls_claim direction = { .work = w->work,
                                  .p = w->p,
@@ -337,27 +434,34 @@ static tc_status check_direction(const evolution *w, uint32_t i, uint8_t *from, 
                                  .denied = DENIED,
                                  .wrong = WRONG_IF_MOVING };
     const size_t voxels = ls_size_of(w->work->item).voxels;
-    size_t voxel = 0;
 
-    for (; w->kept > 0 && voxel < voxels; voxel++)
-        from[voxel] = w->history[voxel] >> i & 1;
-    for (uint32_t z = 0; voxel < voxels; z++)
-        for (uint32_t y = 0; y < px->ny; y++)
-            for (uint32_t x = 0; x < px->nx; x++, voxel++)
-                from[voxel] = ls_starts_inside(w->p, px, x, y, z);
-    if (i + 1 >= w->kept)
-        memcpy(to, w->mask, voxels);
-    else
-        for (voxel = 0; voxel < voxels; voxel++)
-            to[voxel] = w->history[voxel] >> (i + 1) & 1;
+    for (size_t voxel = 0; voxel < voxels; voxel++) {
+        from[voxel] = is_inside(w, i, voxel);
+        to[voxel] = is_inside(w, i + 1, voxel);
+    }
     return ls_check_claim(&direction, err);
+}
+
+/* Makes words with the sides of the start alone, for a result that keeps none. */
+static uint32_t *make_start(const evolution *w)
+{
+    const wu_pixels *const px = w->work->pixels;
+    uint32_t *const words = malloc(ls_size_of(w->work->item).voxels * sizeof *words);
+    size_t i = 0;
+
+    for (uint32_t z = 0; words != NULL && z < px->nz; z++)
+        for (uint32_t y = 0; y < px->ny; y++)
+            for (uint32_t x = 0; x < px->nx; x++, i++)
+                words[i] = ls_starts_inside(w->p, px, x, y, z);
+    return words;
 }
 
 tc_status ls_check_end(const an_work *work, const wu_output *out, tc_err *err)
 {
     const size_t voxels = ls_size_of(work->item).voxels;
     TC_AUTOFREE uint8_t *const sides = malloc(2 * voxels);
-    double against[LS_HISTORY_BITS] = { 0 };
+    TC_AUTOFREE uint32_t *start = NULL;
+    double against[LS_HISTORY_BITS] = { 0 }, pushes[2];
     uint32_t chosen = 1;
     ls_params p;
     evolution w;
@@ -367,12 +471,23 @@ tc_status ls_check_end(const an_work *work, const wu_output *out, tc_err *err)
     return_if_error(begin_check(work, out, &p, &w, err));
     if (w.converged)
         return_if_error(check_rest(&w, err));
-    if (w.kept > 0)
-        return_if_error(gather_sides(&w, err));
+    if (w.kept == 0) {
+        w.history = start = make_start(&w);
+        w.kept = 1;
+        if (start == NULL)
+            return tc_no_memory(err, "levelset");
+    }
+    return_if_error(gather_sides(&w, err));
+    find_pushes(&w, pushes);
+    for (uint32_t side = 0; side < 2; side++) {
+        const int64_t most = w.kept > 1 ? w.every : w.run;
+
+        return_if_error(check_reach(&w, side, reach_of(&w, most, pushes[side]), err));
+    }
     for (uint32_t i = 0; i < w.kept; i++)
         against[i] = (double)w.against[i];
     choose_one(against, w.kept, &chosen);
-    for (uint32_t i = 0; i == 0 || i < w.kept; i++)
+    for (uint32_t i = 0; i < w.kept; i++)
         if (chosen >> i & 1)
             return_if_error(check_direction(&w, i, sides, sides + voxels, err));
     return TC_OK;
