@@ -1769,6 +1769,32 @@ def try_early_ends():
                 try_forgery(name, unit, result, lambda a, change=change: change(a, "i4"))
 
 
+def try_late_loss():
+    """A forgery: of two structures among noise one vanishes in the fifth stretch, before it has
+    grown much; the rest is computed further in the left part of the picture."""
+    y, x = np.indices((300, 900))
+    picture = np.where((x >= 130) & (x < 140), 60., 180)
+    picture[np.hypot(y - 150, x - 300) < 10] = 135
+    picture = (picture + np.random.default_rng(2).normal(0, 60, y.shape)).clip(0, 255).astype(
+        np.uint8)
+    seeds = (np.hypot(y - 150, x - 65) < 30) | (np.hypot(y - 150, x - 300) < 5)
+    for suffix, band in ("", 0), (" in a band", 6):
+        level = dict(LEVEL, iterations=1550, smooth=2, dt=0.05, init={"type": "mask"}, band=band)
+
+        def change(a, level=level):
+            first = masks_of(a)[:5]
+            start = (first[-1] > 0) & (x < 135)
+            part = compute("levelset", dict(level, iterations=1350), [picture[:, :154]],
+                           masks=[start[:, :154]])
+            set_masks(a, first + [np.pad(side, ((0, 0), (0, 746)))
+                                  for side in masks_of(part)[1:]])
+
+        name = "levelset, one of two structures vanishes late" + suffix
+        if ONLY.search(name):
+            unit, result = make("levelset", level, [picture], None, [seeds.astype(np.uint8) * 255])
+            try_forgery(name, unit, result, change)
+
+
 def try_left_out():
     try_items("glcm, a strip", "glcm", {
         "levels": [16, 64], "distances": [1, 3], "window": {"shape": "square", "radius": 8}},
@@ -2243,6 +2269,7 @@ def main():
     try_uneven()
     try_nothing()
     try_early_ends()
+    try_late_loss()
     try_probabilistic()
     tap.done()
 

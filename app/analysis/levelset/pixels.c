@@ -41,6 +41,7 @@ typedef struct evolution {
     const ls_params *p;      /* the parameters of the item (ls_resolve) */
     const uint32_t *history; /* [voxels]: bit i: the voxel is inside in kept sides i */
     const uint8_t *mask;
+    ls_force force;     /* of the item with the filter; empty if it is not used */
     int64_t every, run; /* iterations of a stretch, and of the whole evolution */
     bool converged;
     uint32_t kept;                   /* number of re-initialisations whose sides are kept */
@@ -78,8 +79,10 @@ static tc_status gather_sides(evolution *w, tc_err *err)
                 const uint32_t next = sides >> 1 | (uint32_t)w->mask[i] << last;
 
                 /* Below 0 where the data term pushes the interface outwards. */
-                const float data =
-                    sides == next ? 0 : ls_data_term(w->p, (float)wu_grey_value(px, i));
+                const float data = sides == next ? 0
+                                   : w->force.data != NULL
+                                       ? w->force.data[i]
+                                       : ls_data_term(w->p, (float)wu_grey_value(px, i));
 
                 for (uint32_t moves = sides ^ next; moves != 0; moves &= moves - 1) {
                     const int k = __builtin_ctz(moves);
@@ -293,7 +296,18 @@ tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *r
     return_if_error(begin_check(work, out, &p, &w, err));
     if (w.every == 0)
         return tc_fail(err, TC_NO_MATCH, "no sides are kept, from which a stretch could begin");
-    return_if_error(gather_sides(&w, err));
+    if (p.smooth > 0) {
+        ls_params filter = p;
+        an_work filtered = *work;
+
+        filter.edge_stop = 0;
+        filtered.params = &filter;
+        return_if_error(ls_force_make(&filtered, &w.force, err));
+    }
+    const tc_status status = gather_sides(&w, err);
+
+    ls_force_free(&w.force);
+    return_if_error(status);
     return check_stretches(&w, random, err);
 }
 
