@@ -338,21 +338,28 @@ static tc_status check_rest(const evolution *w, tc_err *err)
     return ls_check_claim(&rest, err);
 }
 
-/* Sets greatest[0] and greatest[1] to the greatest push of the data term inwards and outwards. */
+/* Sets greatest[0] and greatest[1] to the greatest push of the data term inwards and outwards. It
+ * pushes outwards most at the grey value nearest to the target. */
 static void find_pushes(const evolution *w, double greatest[2])
 {
     const wu_pixels *const px = w->work->pixels;
     const size_t voxels = ls_size_of(w->work->item).voxels;
-    float inwards = 0, outwards = 0;
+    uint16_t least = UINT16_MAX, most = 0;
 
-    for (size_t i = 0; i < voxels; i++) {
-        const float data = ls_data_term(w->p, (float)wu_grey_value(px, i));
+    if (px->bits == 8)
+        for (size_t i = 0; i < voxels; i++) {
+            least = px->u8[i] < least ? px->u8[i] : least;
+            most = px->u8[i] > most ? px->u8[i] : most;
+        }
+    else
+        for (size_t i = 0; i < voxels; i++) {
+            least = px->u16[i] < least ? px->u16[i] : least;
+            most = px->u16[i] > most ? px->u16[i] : most;
+        }
+    const double nearest = fmin(fmax(w->p->target, least), most);
 
-        inwards = data > inwards ? data : inwards;
-        outwards = -data > outwards ? -data : outwards;
-    }
-    greatest[0] = inwards;
-    greatest[1] = outwards;
+    greatest[0] = fmax(0, fmax(ls_data_term(w->p, least), ls_data_term(w->p, most)));
+    greatest[1] = fmax(0, -ls_data_term(w->p, (float)nearest));
 }
 
 /* Returns how far the outline can move at most in some iterations, about, in voxels. A ball of
