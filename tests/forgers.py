@@ -985,6 +985,22 @@ def different_contrasts():
                        for x in range(20, 1590, 26)], noise=3)
 
 
+def discs_between_strong_bars():
+    """A picture in 16 bit of 60 discs in the upper sixth, as many below, and bars that are 40 times
+    as bright."""
+    picture, rng = np.full((1600, 1600), 1000.0), np.random.default_rng(3)
+    for row in range(0, 1600, 200):
+        picture[row:row + 12] += 20000
+    y, x = np.indices((15, 15)) - 7
+    for first, end in (12, 244), (268, 1588):
+        for _ in range(60):
+            cy, cx = rng.integers(first, end), rng.integers(12, 1588)
+            box = picture[cy - 7:cy + 8, cx - 7:cx + 8]
+            box[y ** 2 + x ** 2 <= 49] = np.maximum(box, 1500)[y ** 2 + x ** 2 <= 49]
+    picture = scipy.ndimage.gaussian_filter(picture, 1) + rng.normal(0, 20, picture.shape)
+    return picture.round().clip(0, 65535).astype(np.uint16)
+
+
 def large_discs_beside_bars():
     """A picture of 48 discs of radius 47, and bars on the right."""
     picture = draw_discs([(y, x, 47, 90) for y in range(150, 3000, 400)
@@ -1450,6 +1466,9 @@ def cheap_forgeries():
     yield ("voting", "large cells beside bars, the upper half alone",
            dict(vote, radius=50, threshold=20000), [large_discs_beside_bars()], None,
            keep_upper_points(1500))
+    yield ("voting", "cells between much brighter bars, the upper sixth alone",
+           dict(vote, radius=8, threshold=23000), [discs_between_strong_bars()], None,
+           keep_upper_points(256))
     yield ("voting", "40 cells in a large picture, the upper half alone", vote,
            [few_discs(40, 5000)], None, keep_upper_points(2500))
     yield ("voting", "spots with a radius of two pixels, the upper tenth alone",

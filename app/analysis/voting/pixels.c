@@ -42,8 +42,12 @@ enum {
 };
 /* The grid of grey values from which estimate_votes takes gradients: GRID values to a radius. */
 enum { GRID = 4, GRID_SIDE = 2 * GRID + 3 };
+/* The sectors of directions (sector_of): 24 in a stack; in a picture, 8 of these. */
+enum { SECTORS = 24 };
+/* find_centre counts at most this many times the mean votes of points in each sector. */
+static const double MOST = 1.5;
 /* The number of random points that contrast_of_points and choose_faint compare and that
- * votes_of_points averages. */
+ * most_votes averages. */
 enum { AROUND_POINTS = 64 };
 /* contrast_of_points. */
 enum { PLACES = 4, LOW = AROUND_POINTS / 8 };
@@ -615,13 +619,23 @@ static void sample_around(const wu_pixels *px, const voting_scheme *s, const dou
                     wu_grey_value(px, ((size_t)at[0][z] * px->ny + at[1][y]) * px->nx + at[2][x]);
 }
 
-/* An estimate of the votes of a place, in arbitrary units: the sum, over the places of a grid
- * within a radius, of the weights of the gradients that point to it within 30 degrees. */
-static double estimate_votes(const an_work *work, const voting_scheme *s, const double place[3])
+/* The sector of a direction: its longest axis and the signs along all axes. */
+static int sector_of(int z, int y, int x)
+{
+    const int axis = abs(z) > abs(y) && abs(z) > abs(x) ? 2 : abs(y) > abs(x);
+
+    return axis * 8 + (z > 0) * 4 + (y > 0) * 2 + (x > 0);
+}
+
+/* Estimates the votes of a place, in arbitrary units: adds to votes[sector_of(direction)] the
+ * weights of the gradients, at the places of a grid within a radius, that point to it within 30
+ * degrees. */
+static void estimate_votes(const an_work *work, const voting_scheme *s, const double place[3],
+                           double votes[SECTORS])
 {
     enum { ROW = GRID_SIDE, SLICE = GRID_SIDE * GRID_SIDE };
     const int sign = s->shape.inverse[2] < 0 ? 1 : -1, deep = s->nz == 1 ? 0 : GRID;
-    double grey[GRID_SIDE * GRID_SIDE * GRID_SIDE] = { 0 }, sum = 0;
+    double grey[GRID_SIDE * GRID_SIDE * GRID_SIDE] = { 0 };
 
     sample_around(work->pixels, s, place, grey);
     for (int z = -deep; z <= deep; z++)
@@ -637,20 +651,19 @@ static double estimate_votes(const an_work *work, const voting_scheme *s, const 
                 const int d2 = z * z + y * y + x * x;
 
                 if (d2 <= GRID * GRID && dot > 0 && dot * dot >= 0.75 * g2 * d2)
-                    sum += s->shape.root ? sqrt(sqrt(g2)) : sqrt(g2);
+                    votes[sector_of(z, y, x)] += s->shape.root ? sqrt(sqrt(g2)) : sqrt(g2);
             }
-    return sum;
 }
 
-/* The mean estimate of votes of random points. */
-static double votes_of_points(const an_work *work, const voting_scheme *s,
-                              const voting_peaks *points, uint64_t *random)
+/* Sets most[] to MOST times the mean estimate of votes of random points. */
+static void most_votes(const an_work *work, const voting_scheme *s, const voting_peaks *points,
+                       uint64_t *random, double most[SECTORS])
 {
-    double sum = 0;
-
+    memset(most, 0, SECTORS * sizeof *most);
     for (int i = 0; i < AROUND_POINTS; i++)
-        sum += estimate_votes(work, s, points->list[tc_random_below(points->n, random)].point);
-    return sum / AROUND_POINTS;
+        estimate_votes(work, s, points->list[tc_random_below(points->n, random)].point, most);
+    for (int k = 0; k < SECTORS; k++)
+        most[k] *= MOST / AROUND_POINTS;
 }
 
 /* A place that may be the centre of a cell without a point in the result. */
@@ -663,10 +676,12 @@ typedef struct centres {
     centre *list;
 } centres;
 
-/* Sets *best to the place of the greatest value beside an edge. towards: contrast_at's; votes: more
- * estimated votes than these count as these, as they may come from structures other than cells. */
+/* Sets *best to the place of the greatest value beside an edge. towards: contrast_at's; most: more
+ * estimated votes than these in a sector count as these, so that strong edges on one side of a
+ * place count less than weaker ones on all sides. */
 static void find_centre(const an_work *work, const voting_scheme *s, const voting_peaks *rows,
-                        const uint32_t edge[3], const double towards[3], double votes, centre *best)
+                        const uint32_t edge[3], const double towards[3], const double most[SECTORS],
+                        centre *best)
 {
     static const double distances[] = { 0.5, 0.85 }; /* from the edge, in radii */
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
@@ -676,7 +691,7 @@ static void find_centre(const an_work *work, const voting_scheme *s, const votin
         size += towards[k] * towards[k];
     best->value = 0;
     for (size_t i = 0; i < sizeof distances / sizeof *distances; i++) {
-        double at[3], away, estimate, value;
+        double at[3], votes[SECTORS] = { 0 }, away, estimate = 0, value;
 
         for (int k = 0; k < 3; k++) {
             const double reach = s->shape.reach[k] + 1.0;
@@ -687,7 +702,9 @@ static void find_centre(const an_work *work, const voting_scheme *s, const votin
         away = distance_to_points(s, rows, at);
         if (away < AWAY)
             continue;
-        estimate = fmin(estimate_votes(work, s, at), votes);
+        estimate_votes(work, s, at, votes);
+        for (int k = 0; k < SECTORS; k++)
+            estimate += fmin(votes[k], most[k]);
         value = estimate * estimate * estimate * estimate * away;
         if (value > best->value) {
             best->value = value;
@@ -718,8 +735,8 @@ static tc_status find_centres(const an_work *work, const voting_scheme *s,
                  most = wanted < LEAST_CENTRES  ? LEAST_CENTRES
                         : wanted > MOST_CENTRES ? MOST_CENTRES
                                                 : wanted;
-    const double enough = contrast_of_points(work, s, points, random) * ENOUGH,
-                 votes = votes_of_points(work, s, points, random);
+    const double enough = contrast_of_points(work, s, points, random) * ENOUGH;
+    double most_of_sectors[SECTORS];
     TC_AUTOFREE voting_peak *list = malloc(points->n * sizeof *list);
     const voting_peaks rows = { .n = points->n, .list = list };
     size_t n = 0;
@@ -729,6 +746,7 @@ static tc_status find_centres(const an_work *work, const voting_scheme *s,
         return tc_no_memory(err, "the points");
     memcpy(list, points->list, points->n * sizeof *list);
     qsort(list, points->n, sizeof *list, compare_rows);
+    most_votes(work, s, points, random, most_of_sectors);
     for (size_t i = 0; i < edges && n < most; i++) {
         double towards[3], contrast;
         uint32_t at[3];
@@ -738,7 +756,7 @@ static tc_status find_centres(const an_work *work, const voting_scheme *s,
         if (contrast * contrast <= enough * enough * (double)(tc_random(random) >> 32) / 0x1p32)
             continue;
         n++;
-        find_centre(work, s, &rows, at, towards, votes, &out->list[out->n]);
+        find_centre(work, s, &rows, at, towards, most_of_sectors, &out->list[out->n]);
         out->n += out->list[out->n].value > 0;
     }
     return TC_OK;
