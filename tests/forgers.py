@@ -320,6 +320,12 @@ def cells_and_specks(density):
     return np.where(near, discs, picture)
 
 
+def few_cells_among_specks():
+    """A picture of three discs and of specks, 2.8% of the pixels."""
+    rng = np.random.default_rng(3)
+    return draw_discs([(*rng.integers(12, 2988, 2), 8, 80) for _ in range(3)], 18, side=3000)
+
+
 def large_and_small_among_specks():
     """A picture of 576 large discs, each with a small one at its right, and of specks of single
     pixels, 1.5% of the pixels."""
@@ -1235,6 +1241,9 @@ def cheap_forgeries():
     for density in 0.02, 0.1:
         yield ("cellcount", "three of ten cells among specks, %g of the pixels" % density, step,
                [cells_and_specks(density)], None, leave_out_at_random(0.3))
+    yield ("cellcount", "two of three cells among specks", dict(BRIGHT, min_area=60, threshold=95),
+           [few_cells_among_specks()], None,
+           leave_out(lambda a: np.arange(len(a["region_item"])) > 0))
     yield ("cellcount", "all small ones beside large ones, among specks", step,
            [large_and_small_among_specks()], None, leave_out(is_small))
     yield ("cellcount", "the upper tenth of the picture left out, local threshold",

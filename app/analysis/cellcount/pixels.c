@@ -27,6 +27,9 @@ enum { LOOKS = 160, LOOKS_IN_TILE = 64 };
  * regions start (starts_at), those are passed over whose components are known and have no region in
  * the table. */
 enum { MORE = 8 * LOOKS };
+/* The first SOLID of these further pixels are corners of squares that are all cell (solid_at):
+ * small components, which min_area leaves out, have no such squares. */
+enum { SOLID = 40, LEAST_SIDE = 2, MOST_SIDE = 4 };
 /* The number of random pixels at which labels are compared with the picture. */
 enum { LABELS = 256 };
 /* The number of random places at which two pixels of cells touch only by a corner. The components
@@ -802,10 +805,39 @@ static uint64_t starts_at(const part *q, const cc_params *p, size_t i, unsigned 
     return own & ~(own << 1 | above << 1 | above | above >> 1) & ~(UINT64_MAX << (n - 1)) & ~1ull;
 }
 
-/* What find_places finds: the pixels of bits that `at` sets; of 64 pixels, it tests `step`. */
+/* The side of the squares of solid_at: about half of that of a square of min_area pixels. */
+static unsigned side_of_solid(const cc_params *p)
+{
+    unsigned side = MOST_SIDE;
+
+    while (side >= LEAST_SIDE && 4 * (int64_t)side * side > p->min_area)
+        side--;
+    return side;
+}
+
+/* Returns a bit for each of the n <= 64 pixels of a row from pixel i on, the last few excepted. A
+ * bit is set if the square of which this is the top left pixel is all cell. */
+static uint64_t solid_at(const part *q, const cc_params *p, size_t i, unsigned n)
+{
+    const unsigned side = side_of_solid(p);
+    uint64_t cells = n < 64 ? ~(UINT64_MAX << n) : UINT64_MAX, solid;
+
+    for (unsigned k = 0; k < side && cells != 0; k++) {
+        const uint64_t dark = an_bits_below(q->f.px, i + k * q->f.px->nx, n, q->f.threshold);
+
+        cells &= p->bright ? ~dark : dark;
+    }
+    solid = cells;
+    for (unsigned k = 1; k < side; k++)
+        solid &= cells >> k;
+    return solid;
+}
+
+/* What find_places finds: the pixels of bits that `at` sets; of 64 pixels of a row, it tests
+ * `step`, and it reads `rows` rows. */
 typedef struct places {
     uint64_t (*at)(const part *q, const cc_params *p, size_t i, unsigned n);
-    unsigned step;
+    unsigned step, rows;
 } places;
 
 /* Returns the number of places in the core. Sets place[k], for k < most, to the pixel of place
@@ -816,7 +848,7 @@ static uint64_t find_places(const part *q, const cc_params *p, const places *of,
     const size_t nx = q->f.px->nx;
     uint64_t n = 0;
 
-    for (size_t y = q->y0, k = 0; y + 1 < q->y1; y++)
+    for (size_t y = q->y0, k = 0; y + of->rows <= q->y1; y++)
         for (size_t x = q->x0; x + 1 < q->x1; x += of->step) {
             const size_t i = y * nx + x;
             const uint64_t found = of->at(q, p, i, q->x1 - x < 64 ? (unsigned)(q->x1 - x) : 64);
@@ -853,12 +885,15 @@ static size_t choose_places(const part *q, const cc_params *p, const places *of,
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
                              tc_err *err)
 {
-    const places of = { starts_at, 62 };
+    const places of = { starts_at, 62, 2 };
     uint64_t wanted[MORE] = { 0 };
     const int looks = looks_of(q);
     size_t left = ROOMS * q->f.room, i = 0, by_area[LOOKS / 4] = { 0 }, listed = 0;
     size_t start[MORE] = { 0 }, order[MORE], next = 0;
     const size_t starts = choose_places(q, work->params, &of, MORE, random, wanted, start);
+    const unsigned side = side_of_solid(work->params);
+    const places solid = { solid_at, 65 - side, side };
+    size_t solids = 0;
     tc_status status = TC_OK;
 
     tc_random_order(starts, order, random);
@@ -874,8 +909,13 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
                                         : (size_t)tc_random_below(q->n_rows, random);
         sought s = { .row = row, .left = left };
 
+        if (k == looks && side >= LEAST_SIDE)
+            solids = choose_places(q, work->params, &solid, SOLID, random, wanted, start);
+        const bool is_solid = k >= looks && (size_t)(k - looks) < solids;
         if (of_row)
             status = check_row(work, q, t, &s, err);
+        else if (is_solid)
+            status = check_component(work, q, t, start[k - looks], &s, err);
         else if (k < looks && k % 8 == 7 && next < starts)
             do
                 status = check_component(work, q, t, start[order[next++]] + q->f.px->nx, &s, err);
@@ -891,7 +931,7 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
             s.unknown || s.listed_any; /* known components without a listed region do not count */
         q->known += s.listed_any;
         q->drawn += !of_row;
-        listed += !of_row && (s.unknown || s.listed_any);
+        listed += !of_row && !is_solid && (s.unknown || s.listed_any);
         q->large = q->large || s.large;
         q->hits += s.of_hit && !s.in_hole;
         q->bare_hits += s.of_hit && s.unknown && !is_in_box(q, t, 0, i);
@@ -911,7 +951,7 @@ static tc_status check_corners(const an_work *work, part *q, const table *t, uin
 {
     const cc_params *const p = work->params;
     const size_t diagonal = q->f.px->nx + 1;
-    const places of = { corners_at, 63 };
+    const places of = { corners_at, 63, 2 };
     uint64_t wanted[CORNERS] = { 0 };
     size_t place[CORNERS] = { 0 };
     const size_t n = choose_places(q, p, &of, CORNERS, random, wanted, place);
@@ -1101,7 +1141,8 @@ static tc_status sort_areas(const table *t, int64_t **area, double *sum, tc_err 
     *area = malloc((t->n + 1) * sizeof **area);
     if (*area == NULL)
         return tc_no_memory(err, "the areas");
-    memcpy(*area, t->area, t->n * sizeof **area);
+    if (t->n > 0) /* else t->area may be NULL */
+        memcpy(*area, t->area, t->n * sizeof **area);
     qsort(*area, t->n, sizeof **area, an_compare_areas);
     *sum = 0;
     for (size_t i = 0; i < t->n; i++)
@@ -1772,7 +1813,8 @@ static tc_status find_full_area(const table *t, int64_t *full, tc_err *err)
 
     if (area == NULL)
         return tc_no_memory(err, "the areas");
-    memcpy(area, t->area, t->n * sizeof *area);
+    if (t->n > 0)
+        memcpy(area, t->area, t->n * sizeof *area);
     *full = cc_full_area(cc_area_quantile(area, t->n, 1, 2));
     return TC_OK;
 }

@@ -362,7 +362,8 @@ static tc_status judge_evidence(const voting_params *p, const voting_scheme *s,
 
     for (size_t i = 0; i < points->n; i++)
         sum += points->list[i].score;
-    qsort(e->others, e->n, sizeof *e->others, compare_others);
+    if (e->n > 0) /* else e->others may be NULL */
+        qsort(e->others, e->n, sizeof *e->others, compare_others);
     /* Two estimates of how many peaks of the item each of the other peaks stands for: in proportion
      * to the points' scores, and to pixels. The second is rather too great, as more tiles lie where
      * peaks are. */
