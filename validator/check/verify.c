@@ -134,15 +134,16 @@ static tc_status measure_content(const wu_pixels *px, double *content, tc_err *e
 {
     const uint32_t most = 8, height = px->ny < most ? px->ny : most,
                    width = px->nx < most ? px->nx : most, columns = px->nx / width;
-    TC_AUTOFREE uint32_t *const sums = calloc(px->nx, sizeof *sums);
-    TC_AUTOFREE double *const blocks = calloc(columns, sizeof *blocks);
     double before = 0; /* the block to the left */
 
     *content = px->largest_label;
-    if (sums == NULL || blocks == NULL)
-        return tc_no_memory(err, "the blocks");
     if (px->labels != NULL)
         return TC_OK;
+    TC_AUTOFREE uint32_t *const sums = calloc(px->nx, sizeof *sums);
+    TC_AUTOFREE double *const blocks = calloc(columns, sizeof *blocks);
+
+    if (sums == NULL || blocks == NULL)
+        return tc_no_memory(err, "the blocks");
     for (uint32_t z = 0; z < px->nz; z++)
         for (uint32_t y = 0; y + height <= px->ny; y += height) {
             memset(sums, 0, px->nx * sizeof *sums);
@@ -170,12 +171,13 @@ static tc_status choose_of_count(val_verifier *v, const int64_t *counts, int64_t
 {
     const size_t n = v->unit->job->n_items;
     const val_look look = v->unit->analysis->check_end != NULL ? VAL_END : VAL_PIXELS;
-    TC_AUTOFREE bool *const of = calloc(3 * n, sizeof *of);
-    bool *const read = of + n, *const checked = read + n;
+    TC_AUTOFREE bool *const of = calloc(n, sizeof *of);
+    TC_AUTOFREE bool *const read = calloc(n, sizeof *read);
+    TC_AUTOFREE bool *const checked = calloc(n, sizeof *checked);
     size_t fullest = n;
     double most = -1, content;
 
-    if (of == NULL)
+    if (of == NULL || read == NULL || checked == NULL)
         return tc_no_memory(err, "the items");
     for (size_t i = 0; i < n; i++)
         of[i] = counts[i] == count;

@@ -823,7 +823,8 @@ static uint64_t solid_at(const part *q, const cc_params *p, size_t i, unsigned n
     uint64_t cells = n < 64 ? ~(UINT64_MAX << n) : UINT64_MAX, solid;
 
     for (unsigned k = 0; k < side && cells != 0; k++) {
-        const uint64_t dark = an_bits_below(q->f.px, i + k * q->f.px->nx, n, q->f.threshold);
+        const uint64_t dark =
+            an_bits_below(q->f.px, i + (size_t)k * q->f.px->nx, n, q->f.threshold);
 
         cells &= p->bright ? ~dark : dark;
     }

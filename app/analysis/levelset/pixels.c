@@ -404,12 +404,12 @@ static tc_status check_reach(const evolution *w, uint32_t side, double reach, tc
     const size_t nx = tc_div_ceil(size[0], length), ny = tc_div_ceil(size[1], length),
                  nz = tc_div_ceil(size[2], length), n = nx * ny * nz;
     TC_AUTOFREE uint32_t *const words = calloc(2 * n + nx + ny + nz, sizeof *words);
-    uint32_t *const before = words, *const change = words + n, *const copy = words + 2 * n;
     const uint32_t flip = side ? 0 : UINT32_MAX, last = w->kept - 1;
     size_t i = 0;
 
     if (words == NULL)
         return tc_no_memory(err, "levelset");
+    uint32_t *const before = words, *const change = words + n, *const copy = words + 2 * n;
     for (size_t z = 0; z < size[2]; z++)
         for (size_t y = 0; y < size[1]; y++) {
             const size_t row = (z / length * ny + y / length) * nx;
