@@ -434,7 +434,7 @@ def remove_clump(a, _analysis):
 
 
 def keep_rows(arrays, table, keep):
-    """Removes the table's rows for which `keep` is false. The result has one item."""
+    """Removes the table's rows for which `keep` is false."""
     for name in arrays:
         if name.startswith(table + "_"):
             arrays[name] = arrays[name][keep]
@@ -886,13 +886,13 @@ def points_at_maxima(radius, picture):
 
 
 def keep_upper_points(end):
-    return lambda a, _analysis: keep_points(a, a["point"][:, -2] < end)
+    return lambda a, _analysis: keep_rows_of_items(a, a["point"][:, -2] < end)
 
 
 def repeat_points(times, end):
     """A forgery: only the points above row `end`, each several times."""
     def change(a, _analysis):
-        keep_points(a, a["point"][:, -2] < end)
+        keep_rows_of_items(a, a["point"][:, -2] < end)
         for name in "point_item", "point", "score":
             a[name] = np.repeat(a[name], times, 0)
         a["count"][0] *= times
@@ -934,7 +934,7 @@ def few_bright_discs():
 
 
 def keep_strong_points(a, _analysis):
-    keep_points(a, a["score"] >= a["score"].max() / 2)
+    keep_rows_of_items(a, a["score"] >= a["score"].max() / 2)
 
 
 def contrasts_of_all_sizes(sigma):
@@ -958,7 +958,7 @@ def raise_threshold(a, _analysis):
     while True:
         fewer = np.sum(score >= 0.3 * score[np.searchsorted(2 * sums, sums[n - 1])])
         if fewer >= n:
-            return keep_points(a, np.arange(len(score)) < n)
+            return keep_rows_of_items(a, np.arange(len(score)) < n)
         n = fewer
 
 
@@ -1035,7 +1035,7 @@ def bright_top():
 
 
 def remove_half_of_colonies(a, _analysis):
-    keep_points(a, ((a["point"] - 5) // 150).sum(1) % 2 == 0)
+    keep_rows_of_items(a, ((a["point"] - 5) // 150).sum(1) % 2 == 0)
 
 
 def pairs_far_apart():
@@ -1058,12 +1058,6 @@ def add_isolated_points(n):
             a[name] = np.concatenate([a[name], np.full(n, value, a[name].dtype)])
         a["count"][0] += n
     return change
-
-
-def keep_points(a, keep):
-    for name in ("point_item", "point", "score"):
-        a[name] = a[name][keep]
-    a["count"][0] = keep.sum()
 
 
 def another_threshold(parameters, picture, difference=5):
@@ -1603,12 +1597,7 @@ def cheap_forgeries():
 
 def empty_first_item(a):
     """Removes the rows of the first item."""
-    table = "region_" if "region_item" in a else "point"
-    is_other = a["region_item" if "region_item" in a else "point_item"] != 0
-    for name in a:
-        if name.startswith((table, "score")):
-            a[name] = a[name][is_other]
-    a["count"][0] = 0
+    keep_rows_of_items(a, a[table_of(a) + "_item"] != 0)
 
 
 def cells_on_black(n, seed=0):
@@ -1668,14 +1657,23 @@ def one_full_item():
            empty_first_item)
 
 
+def table_of(a):
+    return next(name for name in ("region", "point", "cell") if name + "_item" in a)
+
+
+def keep_rows_above(end):
+    def change(a):
+        table = table_of(a)
+        keep_rows_of_items(a, a["point" if table == "point" else table + "_centroid"][:, -2] < end)
+    return change
+
+
 def keep_rows_of_items(a, keep):
-    """Removes the rows of the only table for which keep(positions) is false, and counts again."""
-    table = next(name for name in ("region", "point", "cell") if name + "_item" in a)
-    position = a["point" if table == "point" else table + "_centroid"]
-    kept = keep(position)
-    for name in a:
-        if name == table or name == "score" or name.startswith(table + "_"):
-            a[name] = a[name][kept]
+    """Removes the rows of the only table for which `keep` is false, and counts again."""
+    table = table_of(a)
+    keep_rows(a, table, keep)
+    if table == "point":
+        a["point"], a["score"] = a["point"][keep], a["score"][keep]
     count = a["cells" if table == "cell" else "count"]
     count[:] = np.bincount(a[table + "_item"], minlength=len(count))
     if table == "cell":
@@ -1709,8 +1707,8 @@ def try_nothing():
 
     bright = dict(BRIGHT, threshold=100, min_area=60)
     level = dict(LEVEL, band=6, init={"type": "ball", "cx": 200, "cy": 200, "r": 20})
-    nothing = {"nothing": lambda a: keep_rows_of_items(a, lambda at: at[:, -2] < 0)}
-    top = {"the top": lambda a: keep_rows_of_items(a, lambda at: at[:, -2] < 150)}
+    nothing = {"nothing": keep_rows_above(0)}
+    top = {"the top": keep_rows_above(150)}
     for analysis, title, parameters, slices, forgeries in (
             ("cellcount", "discs", bright, discs, dict(nothing, **top)),
             ("cellcount", "discs, split", dict(bright, split="distance"), discs,
@@ -1733,7 +1731,7 @@ def try_nothing():
     noise[0][100:200, 100:200] = 200
     try_items("cellcount, 9 items after a noisy one", "cellcount", bright, [noise] + [clean] * 9,
               {"the top": lambda a: keep_rows_of_items(
-                  a, lambda at: (at[:, -2] < 150) | (a["region_item"] == 0))})
+                  a, (a["region_centroid"][:, 0] < 150) | (a["region_item"] == 0))})
 
 
 def try_items(name, analysis, parameters, items, forgeries):
@@ -1867,7 +1865,7 @@ def copy_one_texture(a):
 
 
 def remove_half_of_points(a):
-    keep_points(a, np.arange(len(a["point_item"])) % 2 == 0)
+    keep_rows_of_items(a, np.arange(len(a["point_item"])) % 2 == 0)
 
 
 def roll_bands(which):

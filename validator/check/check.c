@@ -58,15 +58,11 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
         unit, result, verification != NULL ? verification->max_memory : 0, &items, err));
 
     if (verification != NULL) {
-        const char *const name = unit->analysis->count_name;
-        TC_AUTOFREE int64_t *const counts = calloc(unit->job->n_items, sizeof *counts);
+        TC_AUTOFREE int64_t *counts = NULL;
 
-        if (counts == NULL)
-            return tc_no_memory(err, "the items");
-        if (name != NULL)
-            return_if_error(val_items_read_counts(items, name, counts, err));
-        return_if_error(
-            val_verifier_init(&verifier, unit, verification, name != NULL ? counts : NULL, err));
+        if (unit->analysis->count_name != NULL)
+            return_if_error(val_items_read_counts(items, unit->analysis->count_name, &counts, err));
+        return_if_error(val_verifier_init(&verifier, unit, verification, counts, err));
     }
     for (size_t i = 0; i < unit->job->n_items; i++)
         return_if_error(check_item(unit, result, items, i, &verifier, err));

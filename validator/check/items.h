@@ -15,8 +15,8 @@ typedef struct val_items val_items;
  * an_rows_bytes; a result with more is refused before the rows are read. */
 tc_status val_items_open(const an_unit *unit, const char *path, uint64_t max_bytes, val_items **out,
                          tc_err *err);
-/* Reads an int64 of each item from an array that has one row for each. */
-tc_status val_items_read_counts(const val_items *items, const char *name, int64_t *counts,
+/* Reads the array `name`, an int64 of each item. *counts: freed by free(); NULL after a failure. */
+tc_status val_items_read_counts(const val_items *items, const char *name, int64_t **counts,
                                 tc_err *err);
 /* Reads the arrays of the next item. To be called once for each item of the work unit. *out must be
  * freed by wu_output_free before the next call. */

@@ -160,11 +160,10 @@ static tc_status count_centres(const glcm_geometry *g, centres *c, tc_err *err)
  * (or columns) have windows. */
 static int64_t count_places(int64_t lines)
 {
-    const int64_t places = lines / LINES + 1 < LEAST_PLACES  ? LEAST_PLACES
-                           : lines / LINES + 1 < MOST_PLACES ? lines / LINES + 1
-                                                             : MOST_PLACES;
+    const uint64_t places =
+        tc_larger(tc_smaller((uint64_t)lines / LINES + 1, MOST_PLACES), LEAST_PLACES);
 
-    return places < lines ? places : lines;
+    return (int64_t)tc_smaller(places, (uint64_t)lines);
 }
 
 /* A sample of windows that are computed again as a job of its own, with one number of levels and
