@@ -96,23 +96,31 @@ static tc_status estimate_inside(const an_unit *unit, size_t index, uint64_t *ra
     return TC_OK;
 }
 
-/* Whether an item that was drawn is to be checked: with the probability flops / most. most: the
- * greatest operations that flops_inside gives for it. *flops: those that its mask or labels give,
- * with a lower bound; 0 if they are not known yet. */
-static tc_status accept_item(const val_verifier *v, size_t index, double most, double *flops,
-                             uint64_t *random, bool *accepted, tc_err *err)
+/* What choosing an item depends on. */
+typedef struct {
+    double most;  /* the greatest operations that flops_inside gives */
+    double flops; /* those that its mask or labels give; 0: not known yet */
+    double cost;  /* the operations of checking its pixels */
+    double end;   /* the sum of the weights of the items up to and with it that can be drawn */
+} candidate;
+
+/* Whether an item that was drawn is to be checked: with the probability flops / most, where its
+ * mask or labels give `flops`, with a lower bound. */
+static tc_status accept_item(const val_verifier *v, size_t index, candidate *c, uint64_t *random,
+                             bool *accepted, tc_err *err)
 {
     const an_unit *const unit = v->unit;
     const wu_item *const item = &unit->job->items[index];
-    const double least = most / 20000; /* bounds the number of draws */
+    const double least = c->most / 20000; /* bounds the number of draws */
 
-    if (*flops == 0 && unit->analysis->flops_inside != NULL && item->n_masks + item->n_labels > 0) {
-        return_if_error(estimate_inside(unit, index, random, flops, err));
-        *flops = fmax(*flops, least);
-    } else if (*flops == 0) {
-        *flops = most;
+    if (c->flops == 0 && unit->analysis->flops_inside != NULL &&
+        item->n_masks + item->n_labels > 0) {
+        return_if_error(estimate_inside(unit, index, random, &c->flops, err));
+        c->flops = fmax(c->flops, least);
+    } else if (c->flops == 0) {
+        c->flops = c->most;
     }
-    *accepted = 0x1p-64 * (double)tc_random(random) * most <= *flops;
+    *accepted = 0x1p-64 * (double)tc_random(random) * c->most <= c->flops;
     return TC_OK;
 }
 
@@ -204,63 +212,93 @@ static tc_status choose_of_count(val_verifier *v, const int64_t *counts, int64_t
     return TC_OK;
 }
 
+/* Returns the operations of checking an item's pixels, of which reading them is a part. */
+static double cost_of(const an_analysis *a, const an_work *work)
+{
+    const wu_item *const item = work->item;
+    /* Bytes of a pixel: its channels, a mask and a label. Those of images are also read to draw
+     * items: all bytes so read, which compress well, cost 0.6 times those of a chosen item. */
+    const double each =
+        (item->bits == 16 ? 2.0 : 1.0) * item->channels +
+        (item->is_stack ? 1 : 1.6) * ((item->n_masks > 0) + 2.0 * (item->n_labels > 0));
+
+    return reading_flops * each * (double)item->nx * item->ny * item->nz +
+           pixels_share(a, work) * work->plan.flops;
+}
+
+/* Draws items in proportion to their weights and sets v->looks for these. The weights, whose sum is
+ * that of the last candidate, are divided into this number of equal stretches in the order of
+ * items, and the item at a random point of each stretch is drawn, until one is accepted. */
+static tc_status draw_items(val_verifier *v, candidate *items, double stretches, tc_err *err)
+{
+    const size_t n = v->unit->job->n_items;
+    const double step = items[n - 1].end / stretches;
+    uint64_t random = v->seed ^ PIXEL_CHECKS;
+    size_t i = 0;
+
+    for (double stretch = 0, drawn = 0; stretch < stretches;) {
+        /* Weights before the point: at least those of the items up to the one drawn last. */
+        const double from = fmax(step * stretch, drawn), to = step * (stretch + 1);
+        const size_t first = i; /* the item at the start of the stretch */
+        bool accepted = false;
+
+        while (!accepted) {
+            const double point = from + (to - from) * 0x1p-64 * (double)tc_random(&random);
+
+            for (i = first; i + 1 < n && items[i].end <= point;)
+                i++;
+            return_if_error(accept_item(v, i, &items[i], &random, &accepted, err));
+        }
+        v->looks[i] = VAL_PIXELS;
+        drawn = items[i].end;
+        /* Continues with the next stretch, or with the one that contains this item's end. */
+        stretch = fmax(stretch + 1, floor(items[i].end / step));
+    }
+    return TC_OK;
+}
+
 /* Chooses the items whose pixels are checked. An item's weight is the greater one of its shares of
  * the unit's operations, which a forger would save, and, unless masks or labels tell the
  * operations, of the bytes of compressed pictures, as a picture with much in it may take longer. An
- * item with more than half of the operations or bytes is always chosen. The weights of the others
- * that contain something, by the result's counts, are divided into equal stretches in the order of
- * items, and the item at a random point of each stretch is drawn, until one is accepted. Of the
- * items with a count of 0, and of those with 1, which may be a region that fills the picture, the
- * fullest is chosen, as such results take no work to forge. Also sets v->small to whether the unit
- * has fewer than few_flops operations; then all its items are checked. */
+ * item with more than half of the operations or bytes is always chosen. Of the others that contain
+ * something, by the result's counts, some are drawn. Of the items with a count of 0, and of those
+ * with 1, which may be a region that fills the picture, the fullest is chosen, as such results take
+ * no work to forge. Also sets v->small to whether the unit has fewer than few_flops operations;
+ * then all its items are checked. */
 static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, tc_err *err)
 {
     const an_unit *const unit = v->unit;
+    const an_analysis *const a = unit->analysis;
     const size_t n = unit->job->n_items;
-    /* For each item: the greatest operations that flops_inside gives, those that its mask or labels
-     * give, the operations of checking it, and the sum of the weights up to and with it. */
-    TC_AUTOFREE double *const most = calloc(n, sizeof *most);
-    TC_AUTOFREE double *const flops = calloc(n, sizeof *flops);
-    TC_AUTOFREE double *const cost = calloc(n, sizeof *cost);
-    TC_AUTOFREE double *const end = calloc(n, sizeof *end);
-    uint64_t random = v->seed ^ PIXEL_CHECKS;
-    const bool end_early =
-        unit->analysis->may_end_early != NULL && unit->analysis->may_end_early(unit->params);
+    TC_AUTOFREE candidate *const items = calloc(n, sizeof *items);
+    const bool end_early = a->may_end_early != NULL && a->may_end_early(unit->params);
     double all = 0, all_most = 0, bytes = 0; /* sums over all items; `all`: planned operations */
     double sum = 0;                          /* of the weights */
     double weighted_cost = 0;                /* sum of the weights times the costs of checking */
-    size_t i = 0;
 
-    if (most == NULL || flops == NULL || cost == NULL || end == NULL)
+    if (items == NULL)
         return tc_no_memory(err, "the items");
-    for (i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         const wu_item *const item = &unit->job->items[i];
         an_work work = { .params = unit->params, .item = item, .threads = 1 };
-        return_if_error(unit->analysis->plan(unit->params, item, &work.plan, err));
-        /* Bytes of a pixel: its channels, a mask and a label. Those of images are also read to draw
-         * items: all bytes so read, which compress well, cost 0.6 times those of a chosen item. */
-        const double each =
-            (item->bits == 16 ? 2.0 : 1.0) * item->channels +
-            (item->is_stack ? 1 : 1.6) * ((item->n_masks > 0) + 2.0 * (item->n_labels > 0));
 
-        most[i] = unit->analysis->flops_inside != NULL ? unit->analysis->flops_inside(&work)
-                                                       : work.plan.flops;
-        cost[i] = reading_flops * each * (double)item->nx * item->ny * item->nz +
-                  pixels_share(unit->analysis, &work) * work.plan.flops;
+        return_if_error(a->plan(unit->params, item, &work.plan, err));
+        items[i].most = a->flops_inside != NULL ? a->flops_inside(&work) : work.plan.flops;
+        items[i].cost = cost_of(a, &work);
         all += work.plan.flops;
-        all_most += most[i];
-        if (unit->analysis->flops_inside == NULL)
+        all_most += items[i].most;
+        if (a->flops_inside == NULL)
             bytes += (double)item->compressed_bytes;
     }
     v->small = all < few_flops;
-    for (i = 0; i < n; i++) {
-        const double weight = weight_of(most[i] / all_most, &unit->job->items[i], bytes);
+    for (size_t i = 0; i < n; i++) {
+        const double weight = weight_of(items[i].most / all_most, &unit->job->items[i], bytes);
 
         if (weight <= 0.5 && (counts == NULL || counts[i] > 0)) {
-            weighted_cost += weight * cost[i];
+            weighted_cost += weight * items[i].cost;
             sum += weight;
         }
-        end[i] = sum;
+        items[i].end = sum;
         v->looks[i] = v->small || weight > 0.5 ? VAL_PIXELS : end_early ? VAL_END : VAL_NO_LOOK;
     }
     if (v->small || n == 1)
@@ -276,29 +314,8 @@ static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, tc_
     /* The checks cost at most pixels_budget * all on average; their number is an integer >= 1, or
      * >= 2 if the second one takes little, as a forger of all items but one passes the first. */
     const double least = weighted_cost <= second_flops * sum ? 2 : 1;
-    const double stretches = fmax(floor(pixels_budget * all * sum / weighted_cost), least);
-    const double step = sum / stretches;
 
-    i = 0;
-    for (double stretch = 0, drawn = 0; stretch < stretches;) {
-        /* Weights before the point: at least those of the items up to the one drawn last. */
-        const double from = fmax(step * stretch, drawn), to = step * (stretch + 1);
-        const size_t first = i; /* the item at the start of the stretch */
-        bool accepted = false;
-
-        while (!accepted) {
-            const double point = from + (to - from) * 0x1p-64 * (double)tc_random(&random);
-
-            for (i = first; i + 1 < n && end[i] <= point;)
-                i++;
-            return_if_error(accept_item(v, i, most[i], &flops[i], &random, &accepted, err));
-        }
-        v->looks[i] = VAL_PIXELS;
-        drawn = end[i];
-        /* Continues with the next stretch, or with the one that contains this item's end. */
-        stretch = fmax(stretch + 1, floor(end[i] / step));
-    }
-    return TC_OK;
+    return draw_items(v, items, fmax(floor(pixels_budget * all * sum / weighted_cost), least), err);
 }
 
 /* Returns the probability that at least one of `chosen` items, drawn from n without replacement, is
