@@ -937,6 +937,17 @@ def keep_strong_points(a, _analysis):
     keep_rows_of_items(a, a["score"] >= a["score"].max() / 2)
 
 
+def keep_strongest(share):
+    return lambda a, _analysis: keep_rows_of_items(
+        a, a["score"] >= np.quantile(a["score"], 1 - share))
+
+
+def rings_in_noise():
+    places = np.random.default_rng(9).integers(30, 970, (8, 2))
+    return draw_discs([ring for y, x in places for ring in ((y, x, 8, 45), (y, x, 4, -45))], 10,
+                      side=1000)
+
+
 def contrasts_of_all_sizes(sigma):
     """A picture of discs whose heights are log-normal."""
     rng = np.random.default_rng(3)
@@ -1460,6 +1471,10 @@ def cheap_forgeries():
         yield ("voting", "the strongest points alone, weight %s" % weight,
                {"radius": 9, "polarity": "bright", "weight": weight}, [few_bright_discs()], None,
                keep_strong_points)
+    for share in 0.05, 0.2:
+        yield ("voting", "%g of the points, the strongest, in noise" % share,
+               {"radius": 11, "polarity": "bright", "weight": "gradient", "sigma": 1,
+                "refine": False}, [rings_in_noise()], None, keep_strongest(share))
     yield ("voting", "another radius", vote, [cells()], None,
            compute_with(dict(vote, radius=5), [cells()]))
     yield ("voting", "of every second pixel", vote, [cells()], None,

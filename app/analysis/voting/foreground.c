@@ -8,7 +8,8 @@
 #include "app/analysis/voting/voting.h"
 
 enum {
-    REACH = 2 /* is_cell averages the pixels up to this distance from a point along x and y */
+    REACH = 2 /* voting_is_foreground averages the pixels up to this distance from a point along x
+                 and y */
 };
 
 /* Sets *threshold to Otsu's threshold of the item's pixels. dark: cells are dark. */
@@ -35,40 +36,39 @@ tc_status voting_find_dark(const an_work *work, bool *dark, tc_err *err)
     return status;
 }
 
-/* Whether the mean of the pixels around pixel (z, y, x), in its slice, is on the cells' side of the
- * threshold. */
-static bool is_cell(const wu_pixels *px, uint32_t z, uint32_t y, uint32_t x, uint32_t threshold,
-                    bool dark)
+tc_status voting_find_foreground(const an_work *work, voting_foreground *f, tc_err *err)
 {
+    *f = (voting_foreground){ .is_all = !((const voting_params *)work->params)->foreground };
+    if (f->is_all)
+        return TC_OK;
+    return_if_error(voting_find_dark(work, &f->dark, err));
+    return find_threshold(work, f->dark, &f->threshold, err);
+}
+
+bool voting_is_foreground(const wu_pixels *px, const voting_foreground *f, const double point[3])
+{
+    /* The coordinates are at least -1/2 (refine.c). */
+    const uint32_t z = (uint32_t)(point[0] + 0.5), y = (uint32_t)(point[1] + 0.5),
+                   x = (uint32_t)(point[2] + 0.5);
     const uint32_t y0 = y > REACH ? y - REACH : 0, x0 = x > REACH ? x - REACH : 0,
                    y1 = px->ny - y > REACH ? y + REACH + 1 : px->ny,
                    x1 = px->nx - x > REACH ? x + REACH + 1 : px->nx;
     uint64_t sum = 0;
 
+    if (f->is_all)
+        return true;
     for (uint32_t row = y0; row < y1; row++)
         for (uint32_t column = x0; column < x1; column++)
             sum += wu_grey_value(px, ((size_t)z * px->ny + row) * px->nx + column);
-    return (sum >= (uint64_t)threshold * (y1 - y0) * (x1 - x0)) != dark;
+    return (sum >= (uint64_t)f->threshold * (y1 - y0) * (x1 - x0)) != f->dark;
 }
 
-tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *err)
+void voting_keep_foreground(const wu_pixels *px, const voting_foreground *f, voting_peaks *p)
 {
-    const voting_params *const params = work->params;
-    uint32_t threshold = 0;
-    bool dark = false;
-    size_t n_kept = 0;
+    size_t n = 0;
 
-    if (!params->foreground)
-        return TC_OK;
-    return_if_error(voting_find_dark(work, &dark, err));
-    return_if_error(find_threshold(work, dark, &threshold, err));
-    for (size_t i = 0; i < p->n; i++) {
-        const double *const point = p->list[i].point; /* at least -1/2 (refine.c) */
-
-        if (is_cell(work->pixels, (uint32_t)(point[0] + 0.5), (uint32_t)(point[1] + 0.5),
-                    (uint32_t)(point[2] + 0.5), threshold, dark))
-            p->list[n_kept++] = p->list[i];
-    }
-    p->n = n_kept;
-    return TC_OK;
+    for (size_t i = 0; i < p->n; i++)
+        if (voting_is_foreground(px, f, p->list[i].point))
+            p->list[n++] = p->list[i];
+    p->n = n;
 }

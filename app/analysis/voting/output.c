@@ -351,8 +351,10 @@ tc_status voting_add_points(const an_work *work, double radius, size_t item_inde
 {
     const size_t dims = work->item->is_stack ? 3 : 2;
     const voting_params *const params = work->params;
-    return_if_error(voting_keep_foreground(work, p, err));
+    voting_foreground foreground;
 
+    return_if_error(voting_find_foreground(work, &foreground, err));
+    voting_keep_foreground(work->pixels, &foreground, p);
     return_if_error(voting_declare_arrays(params, work->item, out, err));
     return_if_error(wu_output_allocate(out, p->n, err));
     if (params->polarity == VOTING_AUTO) {

@@ -72,6 +72,8 @@ static const double NEAR = 1e-6;
 /* judge_evidence tolerates a lowest score that is this many times the estimate of the threshold
  * "auto", or as many times less. */
 static const double TOLERANCE = 1.2;
+/* The number of places that share_away draws. */
+enum { PLACES_OF_SHARE = 200 };
 /* For the threshold "auto": if the lowest score of the result is more than GAP times the greatest
  * score found below the threshold, the tiles may have few of the weaker points by chance. Then
  * their number is taken to be SOME times as large as estimated from the tiles. */
@@ -202,10 +204,12 @@ static tc_status find_all_peaks(const an_work *part, const voting_scheme *s, con
     params.refine = false;
     return_if_error(voting_find_points(&all, s, state, peaks, err));
     for (size_t i = 0; i < peaks->n; i++) {
-        const voting_peak *const p = &peaks->list[i];
+        voting_peak peak = peaks->list[i];
 
-        if (is_in(t, (const double[]){ p->z + t->from[0], p->y + t->from[1], p->x + t->from[2] }))
-            peaks->list[n++] = *p;
+        for (int k = 0; k < 3; k++)
+            peak.point[k] += t->from[k];
+        if (is_in(t, peak.point))
+            peaks->list[n++] = peak;
     }
     peaks->n = n;
     return TC_OK;
@@ -214,8 +218,9 @@ static tc_status find_all_peaks(const an_work *part, const voting_scheme *s, con
 /* Computes a tile with its margin again, and sets *found to its points with scores of at least
  * `least`, in coordinates of the item. s: the scheme of the item. Unless all is NULL, sets *all to
  * all peaks of the tile. */
-static tc_status compute_tile(const an_work *work, const voting_scheme *s, const tile *t,
-                              double least, voting_peaks *found, voting_peaks *all, tc_err *err)
+static tc_status compute_tile(const an_work *work, const voting_scheme *s,
+                              const voting_foreground *f, const tile *t, double least,
+                              voting_peaks *found, voting_peaks *all, tc_err *err)
 {
     voting_params params = *(const voting_params *)work->params;
     wu_item item = *work->item;
@@ -247,7 +252,8 @@ static tc_status compute_tile(const an_work *work, const voting_scheme *s, const
     for (size_t i = 0; i < found->n; i++)
         for (int k = 0; k < 3; k++)
             found->list[i].point[k] += t->from[k];
-    return voting_keep_foreground(work, found, err);
+    voting_keep_foreground(work->pixels, f, found);
+    return TC_OK;
 }
 
 /* --- points ---------------------------------------------------------------------------------- */
@@ -267,181 +273,6 @@ static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_er
                dims * sizeof(double));
         peaks->list[i].score = (uint32_t)score[i];
     }
-    return TC_OK;
-}
-
-/* A peak in a tile that is not among the points of the result. */
-typedef struct other_peak {
-    double score;
-    bool is_point; /* it is a point: neither refinement nor the foreground excludes it */
-} other_peak;
-
-/* What the tiles, without their margins, have. */
-typedef struct evidence {
-    size_t claimed, same; /* numbers of points of the result, and of those of them that were
-                             computed again with the same score */
-    double scores;        /* the sum of the scores of these points of the result */
-    double pixels;        /* number of pixels in the tiles */
-    size_t n, room;       /* used and allocated elements of `others` */
-    other_peak *others;   /* with a fixed threshold only points */
-} evidence;
-
-/* Adds a peak that is not among the points of the result. */
-static tc_status add_other(evidence *e, double score, bool is_point, tc_err *err)
-{
-    if (e->n == e->room) {
-        const size_t room = 2 * e->room + 64;
-        other_peak *const list = realloc(e->others, room * sizeof *list);
-
-        if (list == NULL)
-            return tc_no_memory(err, "the peaks");
-        e->others = list;
-        e->room = room;
-    }
-    e->others[e->n++] = (other_peak){ score, is_point };
-    return TC_OK;
-}
-
-/* Compares two other_peak, for qsort: the higher score comes first. */
-static int compare_others(const void *a, const void *b)
-{
-    const double score = ((const other_peak *)a)->score, other = ((const other_peak *)b)->score;
-
-    return (score < other) - (score > other);
-}
-
-/* The threshold "auto" if the item's peaks are the points of the result and the other peaks, which
- * are sorted, each more than once: 0.3 times the score of the middle peak. This is the one of all
- * peaks, best first, at which their scores add up to half of the sum of all scores. times: how
- * often each of the other peaks counts that are not points [0], and that are [1]. */
-static double automatic_threshold(const voting_peaks *points, const evidence *e,
-                                  const double times[2])
-{
-    double sum = 0, part = 0, score = 0;
-
-    for (size_t i = 0; i < points->n; i++)
-        sum += points->list[i].score;
-    for (size_t k = 0; k < e->n; k++)
-        sum += times[e->others[k].is_point] * e->others[k].score;
-    for (size_t i = 0, k = 0; 2 * part < sum && i + k < points->n + e->n;) {
-        const bool other =
-            i == points->n || (k < e->n && e->others[k].score > points->list[i].score);
-        const double weight = other ? times[e->others[k].is_point] : 1,
-                     next = other ? e->others[k++].score : points->list[i++].score;
-
-        part += weight * next;
-        score = weight > 0 ? next : score;
-    }
-    return ceil(0.3 * score);
-}
-
-/* An upper bound of the threshold. Other peaks with lower scores than the middle one of
- * automatic_threshold can only move it to a lower score. Peaks that refinement or the foreground
- * excludes can have any score: their number is estimated. by_pixel: see judge_evidence. */
-static double greatest_threshold(const voting_params *p, const voting_peaks *points,
-                                 const evidence *e, double by_pixel)
-{
-    const double with_points = automatic_threshold(points, e, (double[]){ 0, 0 }),
-                 with_excluded = automatic_threshold(points, e, (double[]){ by_pixel, 0 });
-
-    if (!p->threshold_auto)
-        return p->threshold;
-    return fmin(with_excluded > with_points ? TOLERANCE * with_excluded : with_points,
-                points->list[points->n - 1].score);
-}
-
-/* Judges the points of the tiles that the result lacks, and the lowest score of the result's
- * points, which is hardly above the threshold "auto" or above a gap between the scores of points
- * and those of weaker peaks. */
-static tc_status judge_evidence(const voting_params *p, const voting_scheme *s,
-                                const voting_peaks *points, evidence *e, tc_err *err)
-{
-    const double lowest = points->list[points->n - 1].score;
-    double sum = 0, weaker = -1;
-    size_t missing = 0;
-
-    for (size_t i = 0; i < points->n; i++)
-        sum += points->list[i].score;
-    if (e->n > 0) /* else e->others may be NULL */
-        qsort(e->others, e->n, sizeof *e->others, compare_others);
-    /* Two estimates of how many peaks of the item each of the other peaks stands for: in proportion
-     * to the points' scores, and to pixels. The second is rather too great, as more tiles lie where
-     * peaks are. */
-    const double by_score = sum / e->scores, by_pixel = (double)s->nz * s->ny * s->nx / e->pixels,
-                 least = greatest_threshold(p, points, e, by_pixel);
-
-    for (size_t i = 0; i < e->n; i++)
-        if (e->others[i].is_point && e->others[i].score >= least)
-            missing++;
-        else if (e->others[i].is_point)
-            weaker = fmax(weaker, e->others[i].score);
-    if (e->same < e->claimed || missing > 0)
-        return tc_fail(err, TC_NO_MATCH,
-                       "point: of %zu points in some tiles %zu were found again; %zu more were "
-                       "computed",
-                       e->claimed, e->same, missing);
-    if (!p->threshold_auto)
-        return TC_OK;
-    const double fewest = fmin(by_score, by_pixel);
-    const bool gap = lowest > GAP * weaker;
-    const double bound = automatic_threshold(
-        points, e, gap ? (double[]){ by_pixel, SOME * by_pixel } : (double[]){ fewest, fewest });
-
-    if (lowest * TOLERANCE < automatic_threshold(points, e, (double[]){ by_pixel, by_pixel }))
-        return tc_fail(err, TC_NO_MATCH, "score: the lowest score, %.0f, is below the threshold",
-                       lowest);
-    return weaker < bound || lowest <= TOLERANCE * bound
-               ? TC_OK
-               : tc_fail(err, TC_NO_MATCH,
-                         "score: the result lacks a point with the score %.0f, which was computed "
-                         "again",
-                         weaker);
-}
-
-/* Whether two points have the same score and, except for rounding, the same coordinates. */
-static bool is_same(const voting_peak *a, const voting_peak *b)
-{
-    return a->score == b->score && fabs(a->point[0] - b->point[0]) < NEAR &&
-           fabs(a->point[1] - b->point[1]) < NEAR && fabs(a->point[2] - b->point[2]) < NEAR;
-}
-
-/* Whether a peak is a point in a list. */
-static bool is_listed(const voting_peak *peak, const voting_peaks *points)
-{
-    for (size_t i = 0; i < points->n; i++)
-        if (points->list[i].z == peak->z && points->list[i].y == peak->y &&
-            points->list[i].x == peak->x)
-            return true;
-    return false;
-}
-
-/* Compares the points of the result in a tile with the points computed again (found), and adds the
- * numbers and scores to *e. all: all peaks of the tile, or none. Each point of found is the same as
- * at most one of the result: its coordinates are then made NaN. */
-static tc_status compare_points(const tile *t, const voting_peaks *claimed, voting_peaks *found,
-                                const voting_peaks *all, evidence *e, tc_err *err)
-{
-    for (size_t i = 0; i < claimed->n; i++) {
-        size_t k = 0;
-
-        if (!is_in(t, claimed->list[i].point))
-            continue;
-        while (k < found->n && !is_same(&claimed->list[i], &found->list[k]))
-            k++;
-        e->claimed++;
-        e->scores += claimed->list[i].score;
-        if (k < found->n) {
-            e->same++;
-            found->list[k].point[0] = NAN;
-        }
-    }
-    e->pixels += pixels_of(t);
-    for (size_t k = 0; k < found->n; k++)
-        if (is_in(t, found->list[k].point))
-            return_if_error(add_other(e, found->list[k].score, true, err));
-    for (size_t k = 0; k < all->n; k++)
-        if (!is_listed(&all->list[k], found))
-            return_if_error(add_other(e, all->list[k].score, false, err));
     return TC_OK;
 }
 
@@ -473,6 +304,221 @@ static double distance_to_points(const voting_scheme *s, const voting_peaks *row
         least = fmin(least, sum);
     }
     return sqrt(least);
+}
+
+/* Estimates the share of a box, lo <= coordinate < hi, that is AWAY from all points. */
+static double share_away(const voting_scheme *s, const voting_peaks *rows, const double lo[3],
+                         const double hi[3], uint64_t *random)
+{
+    int n = 0;
+
+    for (int i = 0; i < PLACES_OF_SHARE; i++) {
+        double at[3];
+
+        for (int k = 0; k < 3; k++)
+            at[k] = lo[k] + (hi[k] - lo[k]) * (double)(tc_random(random) >> 32) / 0x1p32;
+        n += distance_to_points(s, rows, at) >= AWAY;
+    }
+    return (double)n / PLACES_OF_SHARE;
+}
+
+/* A peak in a tile that is not among the points of the result. */
+typedef struct other_peak {
+    double score;
+    bool is_point; /* it is a point: neither refinement nor the foreground excludes it */
+    bool is_far;   /* it is AWAY from all points of the result */
+} other_peak;
+
+/* What the tiles, without their margins, have. */
+typedef struct evidence {
+    size_t claimed, same; /* numbers of points of the result, and of those of them that were
+                             computed again with the same score */
+    double scores;        /* the sum of the scores of these points of the result */
+    double pixels;        /* number of pixels in the tiles */
+    double far_pixels;    /* number of these that are AWAY from all points, estimated */
+    size_t n, room;       /* used and allocated elements of `others` */
+    other_peak *others;   /* with a fixed threshold only points */
+} evidence;
+
+/* How many peaks of the item each of the other peaks stands for: by is_far and is_point. */
+typedef struct weights {
+    double of[2][2];
+} weights;
+
+static double weight_of(const weights *w, const other_peak *o)
+{
+    return w->of[o->is_far][o->is_point];
+}
+
+/* Weights of peaks that are no points, and that are. */
+static weights weigh(double excluded, double point)
+{
+    return (weights){ { { excluded, point }, { excluded, point } } };
+}
+
+/* Adds a peak that is not among the points of the result. */
+static tc_status add_other(evidence *e, const voting_scheme *s, const voting_peaks *rows,
+                           const voting_peak *peak, bool is_point, tc_err *err)
+{
+    if (e->n == e->room) {
+        const size_t room = 2 * e->room + 64;
+        other_peak *const list = realloc(e->others, room * sizeof *list);
+
+        if (list == NULL)
+            return tc_no_memory(err, "the peaks");
+        e->others = list;
+        e->room = room;
+    }
+    e->others[e->n++] = (other_peak){ .score = peak->score,
+                                      .is_point = is_point,
+                                      .is_far = distance_to_points(s, rows, peak->point) >= AWAY };
+    return TC_OK;
+}
+
+/* Compares two other_peak, for qsort: the higher score comes first. */
+static int compare_others(const void *a, const void *b)
+{
+    const double score = ((const other_peak *)a)->score, other = ((const other_peak *)b)->score;
+
+    return (score < other) - (score > other);
+}
+
+/* The threshold "auto" if the item's peaks are the points of the result and the other peaks, which
+ * are sorted, with their weights: 0.3 times the score of the middle peak. This is the one of all
+ * peaks, best first, at which their scores add up to half of the sum of all scores. */
+static double automatic_threshold(const voting_peaks *points, const evidence *e, weights w)
+{
+    double sum = 0, part = 0, score = 0;
+
+    for (size_t i = 0; i < points->n; i++)
+        sum += points->list[i].score;
+    for (size_t k = 0; k < e->n; k++)
+        sum += weight_of(&w, &e->others[k]) * e->others[k].score;
+    for (size_t i = 0, k = 0; 2 * part < sum && i + k < points->n + e->n;) {
+        const bool other =
+            i == points->n || (k < e->n && e->others[k].score > points->list[i].score);
+        const double weight = other ? weight_of(&w, &e->others[k]) : 1,
+                     next = other ? e->others[k++].score : points->list[i++].score;
+
+        part += weight * next;
+        score = weight > 0 ? next : score;
+    }
+    return ceil(0.3 * score);
+}
+
+/* An upper bound of the threshold. Other peaks with lower scores than the middle one of
+ * automatic_threshold can only move it to a lower score. Peaks that refinement or the foreground
+ * excludes can have any score: their number is estimated. by_pixel: see judge_evidence. */
+static double greatest_threshold(const voting_params *p, const voting_peaks *points,
+                                 const evidence *e, double by_pixel)
+{
+    const double with_points = automatic_threshold(points, e, weigh(0, 0)),
+                 with_excluded = automatic_threshold(points, e, weigh(by_pixel, 0));
+
+    if (!p->threshold_auto)
+        return p->threshold;
+    return fmin(with_excluded > with_points ? TOLERANCE * with_excluded : with_points,
+                points->list[points->n - 1].score);
+}
+
+/* Judges the points of the tiles that the result lacks, and the lowest score of the result's
+ * points, which is hardly above the threshold "auto" or above a gap between the scores of points
+ * and those of weaker peaks. */
+static tc_status judge_evidence(const voting_params *p, const voting_scheme *s,
+                                const voting_peaks *points, double far_pixels, evidence *e,
+                                tc_err *err)
+{
+    const double lowest = points->list[points->n - 1].score;
+    double sum = 0, weaker = -1;
+    size_t missing = 0;
+
+    for (size_t i = 0; i < points->n; i++)
+        sum += points->list[i].score;
+    if (e->n > 0) /* else e->others may be NULL */
+        qsort(e->others, e->n, sizeof *e->others, compare_others);
+    /* Two estimates of how many peaks of the item each of the other peaks stands for: in proportion
+     * to the points' scores, and to pixels. The second is rather too great, as more tiles lie where
+     * peaks are. */
+    const double by_score = sum / e->scores, by_pixel = (double)s->nz * s->ny * s->nx / e->pixels,
+                 least = greatest_threshold(p, points, e, by_pixel);
+
+    for (size_t i = 0; i < e->n; i++)
+        if (e->others[i].is_point && e->others[i].score >= least)
+            missing++;
+        else if (e->others[i].is_point)
+            weaker = fmax(weaker, e->others[i].score);
+    if (e->same < e->claimed || missing > 0)
+        return tc_fail(err, TC_NO_MATCH,
+                       "point: of %zu points in some tiles %zu were found again; %zu more were "
+                       "computed",
+                       e->claimed, e->same, missing);
+    if (!p->threshold_auto)
+        return TC_OK;
+    const bool gap = lowest > GAP * weaker;
+    const double fewest = fmin(by_score, by_pixel);
+    weights w = gap ? weigh(by_pixel, SOME * by_pixel) : weigh(fewest, fewest);
+
+    if (!gap && e->far_pixels > 0)
+        w.of[1][0] = w.of[1][1] = fmax(fewest, far_pixels / e->far_pixels);
+    const double bound = automatic_threshold(points, e, w);
+
+    if (lowest * TOLERANCE < automatic_threshold(points, e, weigh(by_pixel, by_pixel)))
+        return tc_fail(err, TC_NO_MATCH, "score: the lowest score, %.0f, is below the threshold",
+                       lowest);
+    return weaker < bound || lowest <= TOLERANCE * bound
+               ? TC_OK
+               : tc_fail(err, TC_NO_MATCH,
+                         "score: the result lacks a point with the score %.0f, which was computed "
+                         "again",
+                         weaker);
+}
+
+/* Whether two points have the same score and, except for rounding, the same coordinates. */
+static bool is_same(const voting_peak *a, const voting_peak *b)
+{
+    return a->score == b->score && fabs(a->point[0] - b->point[0]) < NEAR &&
+           fabs(a->point[1] - b->point[1]) < NEAR && fabs(a->point[2] - b->point[2]) < NEAR;
+}
+
+/* Whether a peak is a point in a list. */
+static bool is_listed(const voting_peak *peak, const voting_peaks *points)
+{
+    for (size_t i = 0; i < points->n; i++)
+        if (points->list[i].z == peak->z && points->list[i].y == peak->y &&
+            points->list[i].x == peak->x)
+            return true;
+    return false;
+}
+
+/* Compares the points of the result in a tile with the points computed again (found), and adds the
+ * numbers and scores to *e. all: all peaks of the tile, or none. Each point of found is the same as
+ * at most one of the result: its coordinates are then made NaN. */
+static tc_status compare_points(const voting_scheme *s, const tile *t, const voting_peaks *claimed,
+                                const voting_peaks *rows, voting_peaks *found,
+                                const voting_peaks *all, evidence *e, tc_err *err)
+{
+    for (size_t i = 0; i < claimed->n; i++) {
+        size_t k = 0;
+
+        if (!is_in(t, claimed->list[i].point))
+            continue;
+        while (k < found->n && !is_same(&claimed->list[i], &found->list[k]))
+            k++;
+        e->claimed++;
+        e->scores += claimed->list[i].score;
+        if (k < found->n) {
+            e->same++;
+            found->list[k].point[0] = NAN;
+        }
+    }
+    e->pixels += pixels_of(t);
+    for (size_t k = 0; k < found->n; k++)
+        if (is_in(t, found->list[k].point))
+            return_if_error(add_other(e, s, rows, &found->list[k], true, err));
+    for (size_t k = 0; k < all->n; k++)
+        if (!is_listed(&all->list[k], found))
+            return_if_error(add_other(e, s, rows, &all->list[k], false, err));
+    return TC_OK;
 }
 
 /* The contrast at a place: the difference between the mean grey values of the two halves of a box
@@ -727,8 +773,8 @@ static int compare_rows(const void *a, const void *b)
  * times that around points is left out at random, the more likely the less contrast it has. The
  * caller frees the list of *out. */
 static tc_status find_centres(const an_work *work, const voting_scheme *s,
-                              const voting_peaks *points, uint64_t *random, centres *out,
-                              tc_err *err)
+                              const voting_peaks *points, const voting_peaks *rows,
+                              uint64_t *random, centres *out, tc_err *err)
 {
     const uint32_t lo[3] = { 0, 0, 0 }, hi[3] = { s->nz, s->ny, s->nx };
     const size_t pixels = (size_t)s->nz * s->ny * s->nx, edges = FEW_EDGES + pixels / ONE_EDGE_IN,
@@ -738,15 +784,11 @@ static tc_status find_centres(const an_work *work, const voting_scheme *s,
                                                 : wanted;
     const double enough = contrast_of_points(work, s, points, random) * ENOUGH;
     double most_of_sectors[SECTORS];
-    TC_AUTOFREE voting_peak *list = malloc(points->n * sizeof *list);
-    const voting_peaks rows = { .n = points->n, .list = list };
     size_t n = 0;
 
     out->list = malloc(most * sizeof *out->list);
-    if (list == NULL || out->list == NULL)
+    if (out->list == NULL)
         return tc_no_memory(err, "the points");
-    memcpy(list, points->list, points->n * sizeof *list);
-    qsort(list, points->n, sizeof *list, compare_rows);
     most_votes(work, s, points, random, most_of_sectors);
     for (size_t i = 0; i < edges && n < most; i++) {
         double towards[3], contrast;
@@ -757,7 +799,7 @@ static tc_status find_centres(const an_work *work, const voting_scheme *s,
         if (contrast * contrast <= enough * enough * (double)(tc_random(random) >> 32) / 0x1p32)
             continue;
         n++;
-        find_centre(work, s, &rows, at, towards, most_of_sectors, &out->list[out->n]);
+        find_centre(work, s, rows, at, towards, most_of_sectors, &out->list[out->n]);
         out->n += out->list[out->n].value > 0;
     }
     return TC_OK;
@@ -955,15 +997,26 @@ static void shuffle_strata(uint64_t *random, unsigned order[STRATA])
  * do not get all of these tiles; the rest are by turns around faint points and at centres anywhere.
  * If no tile has a point of the result, tiles around points are added until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
-                             const voting_peaks *points, uint64_t *random, tc_err *err)
+                             const voting_foreground *f, const voting_peaks *points,
+                             uint64_t *random, tc_err *err)
 {
     const voting_params *const p = work->params;
     const size_t tiles = count_tiles(s);
     const uint32_t side = choose_side(s);
+    const double length[3] = { s->nz, s->ny, s->nx };
+    TC_AUTOFREE voting_peak *const list = malloc(points->n * sizeof *list);
+    const voting_peaks rows = { .n = points->n, .list = list };
     unsigned order[2][STRATA];
     evidence e = { .claimed = 0 };
     centres c = { 0, NULL };
-    tc_status status = find_centres(work, s, points, random, &c, err);
+    uint64_t places = ~*random; /* the seed of share_away */
+    double far_pixels = 0;
+
+    if (list == NULL)
+        return tc_no_memory(err, "the points");
+    memcpy(list, points->list, points->n * sizeof *list);
+    qsort(list, points->n, sizeof *list, compare_rows);
+    tc_status status = find_centres(work, s, points, &rows, random, &c, err);
 
     shuffle_strata(random, order[0]);
     shuffle_strata(random, order[1]);
@@ -974,17 +1027,22 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
 
         choose_tile(work, s, points, &c, k, order, random, place);
         t = tile_at(s, side, place);
-        status = compute_tile(work, s, &t, p->threshold_auto ? 0 : p->threshold, &found,
+        status = compute_tile(work, s, f, &t, p->threshold_auto ? 0 : p->threshold, &found,
                               p->threshold_auto ? &all : NULL, err);
         if (status == TC_OK)
-            status = compare_points(&t, points, &found, &all, &e, err);
+            status = compare_points(s, &t, points, &rows, &found, &all, &e, err);
+        if (p->threshold_auto)
+            e.far_pixels += pixels_of(&t) * share_away(s, &rows, t.lo, t.hi, &places);
         remove_centres(&t, &c);
         free(found.list);
         free(all.list);
     }
     free(c.list);
+    if (p->threshold_auto)
+        far_pixels = length[0] * length[1] * length[2] *
+                     share_away(s, &rows, (double[]){ 0, 0, 0 }, length, &places);
     if (status == TC_OK)
-        status = judge_evidence(p, s, points, &e, err);
+        status = judge_evidence(p, s, points, far_pixels, &e, err);
     free(e.others);
     return status;
 }
@@ -1000,21 +1058,17 @@ static bool is_flat(const wu_pixels *px)
     return i == n;
 }
 
-/* Checks that all points are on the foreground, if the parameters ask for it. */
-static tc_status check_foreground(const an_work *work, const voting_peaks *points, tc_err *err)
+/* Checks that all points are on the foreground. */
+static tc_status check_foreground(const wu_pixels *px, const voting_foreground *f,
+                                  const voting_peaks *points, tc_err *err)
 {
-    voting_peaks kept = { .n = points->n, .list = malloc((points->n + 1) * sizeof *kept.list) };
-    tc_status status = kept.list == NULL ? tc_no_memory(err, "the points") : TC_OK;
+    size_t n = 0;
 
-    if (status == TC_OK) {
-        memcpy(kept.list, points->list, points->n * sizeof *kept.list);
-        status = voting_keep_foreground(work, &kept, err);
-    }
-    if (status == TC_OK && kept.n < points->n)
-        status = tc_fail(err, TC_BAD_INPUT, "point: %zu of %zu points are not on the foreground",
-                         points->n - kept.n, points->n);
-    free(kept.list);
-    return status;
+    for (size_t i = 0; i < points->n; i++)
+        n += !voting_is_foreground(px, f, points->list[i].point);
+    return n == 0 ? TC_OK
+                  : tc_fail(err, TC_BAD_INPUT, "point: %zu of %zu points are not on the foreground",
+                            n, points->n);
 }
 
 /* --- the check ------------------------------------------------------------------------------- */
@@ -1043,19 +1097,22 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
                               tc_err *err)
 {
     voting_peaks points = { .n = 0 };
+    voting_foreground foreground;
     voting_scheme s;
     tc_status status = check_scheme(work, out, &s, err);
 
     if (status == TC_OK)
         status = claimed_points(out, &points, err);
     if (status == TC_OK)
-        status = check_foreground(work, &points, err);
+        status = voting_find_foreground(work, &foreground, err);
+    if (status == TC_OK)
+        status = check_foreground(work->pixels, &foreground, &points, err);
     if (status == TC_OK && points.n == 0 && !is_flat(work->pixels))
         status = tc_fail(err, TC_NO_MATCH, "no points, in a picture that is not flat");
     if (status == TC_OK && points.n > 0 && cost_of_tiles(&s) >= 1)
         status = tc_fail(err, TC_NO_MATCH, "is too small to check only a part of it");
     if (status == TC_OK && points.n > 0)
-        status = check_tiles(work, &s, &points, random, err);
+        status = check_tiles(work, &s, &foreground, &points, random, err);
     free(points.list);
     return status;
 }

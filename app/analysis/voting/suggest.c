@@ -117,7 +117,11 @@ static tc_status count_centres(const an_pictures *pictures, size_t i, const json
         return tc_no_memory(err, "a suggestion");
     for (size_t k = 0; k < n; k++)
         memcpy(centres.list[k].point + 1, at + 2 * k, 2 * sizeof *at); /* y, x; z stays 0 */
-    const tc_status status = voting_keep_foreground(&work, &centres, err);
+    voting_foreground foreground;
+    const tc_status status = voting_find_foreground(&work, &foreground, err);
+
+    if (status == TC_OK)
+        voting_keep_foreground(work.pixels, &foreground, &centres);
     *on += centres.n;
     *all += n;
     free(centres.list);

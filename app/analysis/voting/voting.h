@@ -209,14 +209,26 @@ void voting_apply_threshold(const voting_params *params, voting_peaks *p);
  */
 tc_status voting_refine(const voting_scheme *s, const uint32_t *blurred, const voting_lines *lines,
                         an_pool *pool, voting_peaks *p, const tc_poll *poll, tc_err *err);
-/* foreground.c: removes the peaks that are not on the foreground, if the parameters ask for it. */
-tc_status voting_keep_foreground(const an_work *work, voting_peaks *p, tc_err *err);
+/* foreground.c */
+/* The foreground of an item: pixels on the cells' side of a threshold. */
+typedef struct voting_foreground {
+    bool is_all; /* all pixels, as the parameters do not ask for another foreground */
+    bool dark;
+    uint32_t threshold;
+} voting_foreground;
+
+tc_status voting_find_foreground(const an_work *work, voting_foreground *f, tc_err *err);
+/* Whether the mean of the pixels around a point, in its slice, is on the foreground. */
+bool voting_is_foreground(const wu_pixels *px, const voting_foreground *f, const double point[3]);
+/* Removes the peaks that are not on the foreground. */
+void voting_keep_foreground(const wu_pixels *px, const voting_foreground *f, voting_peaks *p);
 /* output.c */
 /* Finds the points of a final state, without voting_keep_foreground. *points must be empty; the
  * caller frees its list. */
 tc_status voting_find_points(const an_work *work, const voting_scheme *s, const void *state,
                              voting_peaks *points, tc_err *err);
-/* Calls voting_keep_foreground, and makes the item's result from the peaks that remain. */
+/* Removes the peaks that are not on the foreground, and makes the item's result from the peaks that
+ * remain. */
 tc_status voting_add_points(const an_work *work, double radius, size_t item_index, voting_peaks *p,
                             wu_output *out, tc_err *err);
 
