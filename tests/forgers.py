@@ -1002,6 +1002,21 @@ def different_contrasts():
                        for x in range(20, 1590, 26)], noise=3)
 
 
+def similar_contrasts():
+    """A picture of 3721 discs of one size, with contrasts from 55 to 85."""
+    rng = np.random.default_rng(4)
+    return draw_discs([(y, x, 6, rng.integers(55, 86)) for y in range(20, 1590, 26)
+                       for x in range(20, 1590, 26)])
+
+
+def few_discs_in_noise():
+    """A picture of 60 discs in the upper sixth and 30 below, in noise."""
+    rng = np.random.default_rng(3)
+    return draw_discs([(rng.integers(*rows), rng.integers(12, 1588), 7, 40)
+                       for n, rows in ((60, (12, 244)), (30, (268, 1588))) for _ in range(n)],
+                      noise=20)
+
+
 def discs_between_strong_bars():
     """A picture in 16 bit of 60 discs in the upper sixth, as many below, and bars that are 40 times
     as bright."""
@@ -1494,6 +1509,8 @@ def cheap_forgeries():
            keep_upper_points(160))
     yield ("voting", "faint cells, and bright ones in the upper sixth, this sixth alone",
            dict(vote, threshold=15000), [bright_top()], None, keep_upper_points(270))
+    yield ("voting", "the hundredth of cells above a threshold, the upper half alone",
+           dict(vote, threshold=75500), [different_contrasts()], None, keep_upper_points(800))
     for n in 20, 40:
         yield ("voting", "%d isolated points added to 41" % n, dict(vote, threshold=20000),
                [pairs_far_apart()], None, add_isolated_points(n))
@@ -2223,9 +2240,12 @@ def probabilistic_forgeries():
                    [contrasts_of_all_sizes(sigma)])(a, "voting"))
     yield ("voting", "sparse cells, the upper three quarters alone", dict(BRIGHT, radius=7),
            [sparse_cells()], None, lambda a: keep_upper_points(1200)(a, "voting"))
-    yield ("voting", "the hundredth of cells above a threshold, the upper half alone",
-           dict(BRIGHT, radius=7, threshold=75500), [different_contrasts()], None,
-           lambda a: keep_upper_points(800)(a, "voting"))
+    yield ("voting", "the hundredth of similar cells above a threshold, the upper tenth alone",
+           dict(BRIGHT, radius=7, threshold=90800), [similar_contrasts()], None,
+           lambda a: keep_upper_points(160)(a, "voting"))
+    yield ("voting", "few cells in noise, the upper sixth alone",
+           dict(BRIGHT, radius=8, threshold=64000), [few_discs_in_noise()], None,
+           lambda a: keep_upper_points(256)(a, "voting"))
     yield ("voting", "every second colony left out, beside bars", dict(BRIGHT, radius=7,
                                                                      threshold=15000),
            [colonies_beside_bars()], None, lambda a: remove_half_of_colonies(a, "voting"))

@@ -32,18 +32,25 @@ enum {
 };
 /* find_centres looks for edges at random places, at least FEW_EDGES and one more for ONE_EDGE_IN
  * pixels of the item, and estimates votes beside at most LEAST_CENTRES to MOST_CENTRES of the
- * edges, one for ONE_CENTRE_IN pixels. */
+ * edges, one for ONE_CENTRE_IN pixels. Edges beside points count twice, as do all with the
+ * threshold "auto", which is never above all but a few of many like peaks. */
 enum {
     FEW_EDGES = 4096,
     ONE_EDGE_IN = 256,
-    LEAST_CENTRES = 64,
-    MOST_CENTRES = 4096,
-    ONE_CENTRE_IN = 2048
+    LEAST_CENTRES = 128,
+    MOST_CENTRES = 8192,
+    ONE_CENTRE_IN = 1024
 };
 /* The grid of grey values from which estimate_votes takes gradients: GRID values to a radius. */
 enum { GRID = 4, GRID_SIDE = 2 * GRID + 3 };
 /* The sectors of directions (sector_of): 24 in a stack; in a picture, 8 of these. */
 enum { SECTORS = 24 };
+/* find_centre begins this far from an edge, in radii, and estimates the votes of at most MOVES
+ * places. */
+static const double FROM_EDGE = 0.7;
+enum { MOVES = 3 };
+/* Places with less than this share of the greatest value so far are not moved. */
+static const double HOPELESS = 0.03;
 /* find_centre counts at most this many times the mean votes of points in each sector. */
 static const double MOST = 1.5;
 /* The number of random points that contrast_of_points and choose_faint compare and that
@@ -644,26 +651,48 @@ static double contrast_of_points(const an_work *work, const voting_scheme *s,
     return contrasts[LOW];
 }
 
+/* Sets grey to the sums of `parts` pixels each of a row, or adds them to it. row: the index of the
+ * row's first pixel; at: columns. bits is px->bits: as a constant, it makes this fast. */
+TC_ALWAYS_INLINE void sample_row(const wu_pixels *px, int bits, size_t row, const uint32_t *at,
+                                 int parts, bool add, int32_t grey[GRID_SIDE])
+{
+    for (int i = 0; i < GRID_SIDE; i++, at += parts) {
+        int32_t sum = bits == 8 ? px->u8[row + at[0]] : px->u16[row + at[0]];
+
+        if (parts > 1)
+            sum += bits == 8 ? px->u8[row + at[1]] : px->u16[row + at[1]];
+        grey[i] = add ? grey[i] + sum : sum;
+    }
+}
+
 /* Sets grey to grey values on a grid around a place: each, in a picture, the sum of four pixels. */
 static void sample_around(const wu_pixels *px, const voting_scheme *s, const double place[3],
-                          double grey[GRID_SIDE * GRID_SIDE * GRID_SIDE])
+                          int32_t grey[GRID_SIDE * GRID_SIDE * GRID_SIDE])
 {
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
-    const int parts = s->nz == 1 ? 2 : 1, n = GRID_SIDE * parts;
+    const int parts = s->nz == 1 ? 2 : 1, n = GRID_SIDE * parts, slices = s->nz == 1 ? 1 : n;
     uint32_t at[3][2 * GRID_SIDE];
 
-    for (int k = 0; k < 3; k++)
+    for (int k = 0; k < 3; k++) {
+        const double step = (s->shape.reach[k] + 1.0) / GRID / parts,
+                     first = place[k] - step * (n - 1) / 2 + 0.5;
+
         for (int i = 0; i < n; i++) {
-            const double step = (s->shape.reach[k] + 1.0) / GRID / parts,
-                         v = place[k] + step * (i - (n - 1) / 2.0) + 0.5;
+            const double v = first + step * i;
 
             at[k][i] = v < 0 ? 0 : smaller((uint32_t)v, length[k] - 1);
         }
-    for (int z = 0; z < (s->nz == 1 ? 1 : n); z++)
-        for (int y = 0; y < n; y++)
-            for (int x = 0; x < n; x++)
-                grey[(z * GRID_SIDE + y / parts) * GRID_SIDE + x / parts] +=
-                    wu_grey_value(px, ((size_t)at[0][z] * px->ny + at[1][y]) * px->nx + at[2][x]);
+    }
+    for (int z = 0; z < slices; z++)
+        for (int y = 0; y < n; y++) {
+            const size_t row = ((size_t)at[0][z] * px->ny + at[1][y]) * px->nx;
+            int32_t *const to = grey + (z * GRID_SIDE + y / parts) * GRID_SIDE;
+
+            if (px->bits == 8)
+                sample_row(px, 8, row, at[2], parts, y % parts > 0, to);
+            else
+                sample_row(px, 16, row, at[2], parts, y % parts > 0, to);
+        }
 }
 
 /* The sector of a direction: its longest axis and the signs along all axes. */
@@ -674,32 +703,54 @@ static int sector_of(int z, int y, int x)
     return axis * 8 + (z > 0) * 4 + (y > 0) * 2 + (x > 0);
 }
 
-/* Estimates the votes of a place, in arbitrary units: adds to votes[sector_of(direction)] the
- * weights of the gradients, at the places of a grid within a radius, that point to it within 30
- * degrees. */
+/* The votes of a place, estimated in arbitrary units. */
+typedef struct estimate {
+    double votes[SECTORS]; /* by the directions in which the voters are */
+    double shift[3];       /* from the place to about where the gradients of the voters meet */
+} estimate;
+
+/* Estimates the votes of a place: the sums of the gradients, at the places of a grid within a
+ * radius, that point to it within 30 degrees. */
 static void estimate_votes(const an_work *work, const voting_scheme *s, const double place[3],
-                           double votes[SECTORS])
+                           estimate *e)
 {
     enum { ROW = GRID_SIDE, SLICE = GRID_SIDE * GRID_SIDE };
-    const int sign = s->shape.inverse[2] < 0 ? 1 : -1, deep = s->nz == 1 ? 0 : GRID;
-    double grey[GRID_SIDE * GRID_SIDE * GRID_SIDE] = { 0 };
+    const bool flat = s->nz == 1;
+    const int sign = s->shape.inverse[2] < 0 ? 1 : -1, deep = flat ? 0 : GRID;
+    int32_t grey[GRID_SIDE * GRID_SIDE * GRID_SIDE];
+    double sum = 0;
 
     sample_around(work->pixels, s, place, grey);
+    memset(e, 0, sizeof *e);
     for (int z = -deep; z <= deep; z++)
         for (int y = -GRID; y <= GRID; y++)
             for (int x = -GRID; x <= GRID; x++) {
-                const int slice = deep > 0 ? z + GRID + 1 : 0,
-                          index = slice * SLICE + (y + GRID + 1) * ROW + x + GRID + 1;
-                const double *const here = grey + index;
-                const double gz = deep > 0 ? here[SLICE] - here[-SLICE] : 0,
-                             gy = here[ROW] - here[-ROW], gx = here[1] - here[-1],
-                             dot = sign * (gz * z + gy * y + gx * x),
-                             g2 = gz * gz + gy * gy + gx * gx;
-                const int d2 = z * z + y * y + x * x;
+                const int index = (z + deep + !flat) * SLICE + (y + GRID + 1) * ROW + x + GRID + 1,
+                          d2 = z * z + y * y + x * x;
+                const int32_t *const here = grey + index;
 
-                if (d2 <= GRID * GRID && dot > 0 && dot * dot >= 0.75 * g2 * d2)
-                    votes[sector_of(z, y, x)] += s->shape.root ? sqrt(sqrt(g2)) : sqrt(g2);
+                if (d2 > GRID * GRID)
+                    continue;
+                const int64_t gz = flat ? 0 : here[SLICE] - here[-SLICE],
+                              gy = here[ROW] - here[-ROW], gx = here[1] - here[-1],
+                              dot = sign * (gz * z + gy * y + gx * x),
+                              g2 = gz * gz + gy * gy + gx * gx;
+
+                if (dot > 0 && 4 * dot * dot >= 3 * g2 * d2) {
+                    const double weight = sqrt((double)g2), along = sign * (double)dot / (double)g2;
+
+                    /* The vector to the nearest point of the line along the gradient is added. */
+                    e->votes[sector_of(z, y, x)] += weight;
+                    e->shift[0] += weight * (z - along * (double)gz);
+                    e->shift[1] += weight * (y - along * (double)gy);
+                    e->shift[2] += weight * (x - along * (double)gx);
+                    sum += weight;
+                }
             }
+    /* If the lines have all directions, the point nearest to all is as many times as far away as
+     * the mean of these vectors. */
+    for (int k = 0; k < 3 && sum > 0; k++)
+        e->shift[k] *= (flat ? 2 : 1.5) * (s->shape.reach[k] + 1.0) / GRID / sum;
 }
 
 /* Sets most[] to MOST times the mean estimate of votes of random points. */
@@ -707,10 +758,13 @@ static void most_votes(const an_work *work, const voting_scheme *s, const voting
                        uint64_t *random, double most[SECTORS])
 {
     memset(most, 0, SECTORS * sizeof *most);
-    for (int i = 0; i < AROUND_POINTS; i++)
-        estimate_votes(work, s, points->list[tc_random_below(points->n, random)].point, most);
-    for (int k = 0; k < SECTORS; k++)
-        most[k] *= MOST / AROUND_POINTS;
+    for (int i = 0; i < AROUND_POINTS; i++) {
+        estimate e;
+
+        estimate_votes(work, s, points->list[tc_random_below(points->n, random)].point, &e);
+        for (int k = 0; k < SECTORS; k++)
+            most[k] += e.votes[k] * MOST / AROUND_POINTS;
+    }
 }
 
 /* A place that may be the centre of a cell without a point in the result. */
@@ -723,41 +777,44 @@ typedef struct centres {
     centre *list;
 } centres;
 
-/* Sets *best to the place of the greatest value beside an edge. towards: contrast_at's; most: more
- * estimated votes than these in a sector count as these, so that strong edges on one side of a
- * place count less than weaker ones on all sides. */
-static void find_centre(const an_work *work, const voting_scheme *s, const voting_peaks *rows,
-                        const uint32_t edge[3], const double towards[3], const double most[SECTORS],
-                        centre *best)
+/* Sets *best to the place on the foreground of the greatest value beside an edge: a place near the
+ * edge, or one to which the gradients lead from there. towards: contrast_at's; most: more estimated
+ * votes than these in a sector count as these, so that strong edges on one side of a place count
+ * less than weaker ones on all sides; greatest: the greatest value of other centres. */
+static void find_centre(const an_work *work, const voting_scheme *s, const voting_foreground *f,
+                        const voting_peaks *rows, const uint32_t edge[3], const double towards[3],
+                        const double most[SECTORS], double greatest, centre *best)
 {
-    static const double distances[] = { 0.5, 0.85 }; /* from the edge, in radii */
     const uint32_t length[3] = { s->nz, s->ny, s->nx };
-    double size = 0;
+    double at[3], size = 0;
 
     for (int k = 0; k < 3; k++)
         size += towards[k] * towards[k];
+    for (int k = 0; k < 3; k++)
+        at[k] = edge[k] + FROM_EDGE * (s->shape.reach[k] + 1.0) * towards[k] / sqrt(size);
     best->value = 0;
-    for (size_t i = 0; i < sizeof distances / sizeof *distances; i++) {
-        double at[3], votes[SECTORS] = { 0 }, away, estimate = 0, value;
+    for (int i = 0; i < MOVES; i++) {
+        double away, sum = 0, value;
+        estimate e;
 
-        for (int k = 0; k < 3; k++) {
-            const double reach = s->shape.reach[k] + 1.0;
-
-            at[k] = edge[k] + distances[i] * reach * towards[k] / sqrt(size);
+        for (int k = 0; k < 3; k++)
             at[k] = fmin(fmax(at[k], 0), length[k] - 1.0);
-        }
         away = distance_to_points(s, rows, at);
         if (away < AWAY)
-            continue;
-        estimate_votes(work, s, at, votes);
+            return;
+        estimate_votes(work, s, at, &e);
         for (int k = 0; k < SECTORS; k++)
-            estimate += fmin(votes[k], most[k]);
-        value = estimate * estimate * estimate * estimate * away;
-        if (value > best->value) {
+            sum += fmin(e.votes[k], most[k]);
+        value = sum * sum * sum * sum * away;
+        if (value > best->value && voting_is_foreground(work->pixels, f, at)) {
             best->value = value;
             for (int k = 0; k < 3; k++)
                 best->place[k] = (uint32_t)(at[k] + 0.5);
         }
+        if (value < HOPELESS * greatest)
+            return;
+        for (int k = 0; k < 3; k++)
+            at[k] += e.shift[k];
     }
 }
 
@@ -773,8 +830,8 @@ static int compare_rows(const void *a, const void *b)
  * times that around points is left out at random, the more likely the less contrast it has. The
  * caller frees the list of *out. */
 static tc_status find_centres(const an_work *work, const voting_scheme *s,
-                              const voting_peaks *points, const voting_peaks *rows,
-                              uint64_t *random, centres *out, tc_err *err)
+                              const voting_foreground *f, const voting_peaks *points,
+                              const voting_peaks *rows, uint64_t *random, centres *out, tc_err *err)
 {
     const uint32_t lo[3] = { 0, 0, 0 }, hi[3] = { s->nz, s->ny, s->nx };
     const size_t pixels = (size_t)s->nz * s->ny * s->nx, edges = FEW_EDGES + pixels / ONE_EDGE_IN,
@@ -782,8 +839,9 @@ static tc_status find_centres(const an_work *work, const voting_scheme *s,
                  most = wanted < LEAST_CENTRES  ? LEAST_CENTRES
                         : wanted > MOST_CENTRES ? MOST_CENTRES
                                                 : wanted;
+    const bool fixed = !((const voting_params *)work->params)->threshold_auto;
     const double enough = contrast_of_points(work, s, points, random) * ENOUGH;
-    double most_of_sectors[SECTORS];
+    double most_of_sectors[SECTORS], greatest = 0;
     size_t n = 0;
 
     out->list = malloc(most * sizeof *out->list);
@@ -798,8 +856,9 @@ static tc_status find_centres(const an_work *work, const voting_scheme *s,
         contrast = contrast_at(work->pixels, s, at, towards);
         if (contrast * contrast <= enough * enough * (double)(tc_random(random) >> 32) / 0x1p32)
             continue;
-        n++;
-        find_centre(work, s, rows, at, towards, most_of_sectors, &out->list[out->n]);
+        find_centre(work, s, f, rows, at, towards, most_of_sectors, greatest, &out->list[out->n]);
+        greatest = fmax(greatest, out->list[out->n].value);
+        n += fixed && out->list[out->n].value > 0 ? 1 : 2;
         out->n += out->list[out->n].value > 0;
     }
     return TC_OK;
@@ -1016,7 +1075,7 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
         return tc_no_memory(err, "the points");
     memcpy(list, points->list, points->n * sizeof *list);
     qsort(list, points->n, sizeof *list, compare_rows);
-    tc_status status = find_centres(work, s, points, &rows, random, &c, err);
+    tc_status status = find_centres(work, s, f, points, &rows, random, &c, err);
 
     shuffle_strata(random, order[0]);
     shuffle_strata(random, order[1]);
