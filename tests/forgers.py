@@ -186,6 +186,23 @@ def discs_and_some_pairs(share):
                        for d in ((-5, 6) if rng.random() < share else (0,))], 3).clip(0, 175)
 
 
+def pairs_among_sizes(share):
+    """A picture of discs of different sizes; this share are pairs of small ones that touch."""
+    rng = np.random.default_rng(1)
+    return draw_discs([disc for y in range(22, 1578, 34) for x in range(22, 1578, 34)
+                       for disc in ([(y - 5, x, 5, 90), (y + 5, x, 5, 90)] if rng.random() < share
+                                    else [(y, x, rng.integers(4, 12), 90)])]).clip(0, 140)
+
+
+def soft_crowded_top(above, below):
+    """A picture of soft discs, so many in the upper sixth and below; some of them touch."""
+    rng = np.random.default_rng(3)
+    discs = [(rng.integers(*rows), rng.integers(12, 1588), 9, 60)
+             for n, rows in ((above, (12, 252)), (below, (278, 1588))) for _ in range(n)]
+    soft = scipy.ndimage.gaussian_filter(draw_discs(discs, 0).astype(float), 0.7)
+    return (soft + rng.normal(0, 4, soft.shape)).round().clip(0, 255).astype(np.uint8)
+
+
 def change_means_of_pairs(a, _analysis):
     n, row = a["region_area"], np.round((a["region_centroid"][:, 0] - 12) / 26)
     of = row % 3 == 0
@@ -1234,6 +1251,18 @@ def cheap_forgeries():
     yield ("cellcount", "1% of pairs not split, local threshold", local,
            [discs_and_some_pairs(0.01)], None,
            compute_with(dict(local, split=None), [discs_and_some_pairs(0.01)]))
+    for share, more in (0.01, {"threshold": "local", "window": 151, "offset": 25}), (
+            0.01, {"threshold": 150, "background": {"method": "mean", "radius": 70}}), (
+                0.005, {"threshold": 105}):
+        yield ("cellcount", "%g of discs of all sizes are pairs, not split, " % share +
+               ", ".join(more), dict(split, **more), [pairs_among_sizes(share)], None,
+               compute_with(dict(step, **more), [pairs_among_sizes(share)]))
+    for more in {}, {"split": "distance"}, {"split": "distance", "fill_holes": True}:
+        yield ("cellcount", "without background but in the crowded upper sixth" + "".join(
+            ", " + k for k in more), dict(step, threshold=25, background={
+                "method": "opening", "radius": 50}, **more), [soft_crowded_top(60, 10)], None,
+               compute_part_with(dict(step, threshold=85, **more), [soft_crowded_top(60, 10)],
+                                 lambda a: a["region_bbox"][:, 2] > 266))
     for more in {}, {"split": "distance"}, {"split": "intensity"}:
         yield ("cellcount", "a small clump made up, smoothed" + "".join(
             ", split by " + v for v in more.values()), dict(step, smooth=1, **more),

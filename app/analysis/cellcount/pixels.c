@@ -56,11 +56,13 @@ enum { SPARSE = 16 };
  * be known. At most 1 / BARE_HITS of the hits may have a component that is not known and at the
  * same time lie in no box of the table. */
 enum { HITS = 16, KNOWN_HITS = 4, BARE_HITS = 8 };
-/* With a split, one of the tiles around regions is placed around the largest of so many. */
-enum { LARGEST_OF = 2048 };
-/* ODD tiles are added around those of CANDIDATES random regions, or of fewer with ODD_PIXELS pixels
- * in their boxes, that differ least from their surroundings before any preparation. */
-enum { ODD = 2, CANDIDATES = 256, ODD_PIXELS = 1 << 17 };
+/* With a split, one of the tiles around regions is placed around the largest of LARGEST_OF random
+ * ones. Smaller tiles are added: NEAREST around the regions nearest to pixels far from each other,
+ * one around that of CANDIDATES random regions, or of fewer with ODD_PIXELS pixels in their boxes,
+ * that differs least from its surroundings before any preparation, and, with a split, one around
+ * the longest of LARGEST_OF random regions. */
+enum { NEAREST = 2, CANDIDATES = 256, ODD_PIXELS = 1 << 17, LARGEST_OF = 2048 };
+enum { MOST_CHOSEN = NEAREST + 2 };
 /* The side of a tile without its margin, in pixels, is between the larger of LEAST_TILE and the
  * margin's width, and MOST_TILE. Within these bounds it is the largest for which MANY_TILES tiles,
  * with their margins, have at most the share TILED of the picture's pixels. */
@@ -139,7 +141,7 @@ typedef struct part {
     an_follow f;               /* follows components; f.px: the part's prepared grey values */
     const wu_pixels *original; /* the part's grey values before any preparation */
     uint32_t y, x;             /* where the part begins in the picture */
-    uint32_t nx;               /* width of the whole picture */
+    uint32_t ny, nx;           /* size of the whole picture */
     uint32_t y0, x0, y1, x1;   /* the core, half-open, in coordinates of the part */
     size_t *rows, n_rows;      /* rows of the table whose boxes lie in the core; NULL, for the whole
                                   picture: all rows. The caller frees them. */
@@ -147,7 +149,7 @@ typedef struct part {
     size_t known;              /* components that have a region in the table */
     size_t drawn;              /* components that were followed from a random pixel */
     int outsides;              /* see OUTSIDES */
-    bool suspect;              /* the part is a SUSPECT tile */
+    bool suspect;              /* the part is a CHOSEN or SUSPECT tile */
     bool large; /* a component was too large, or too wide for the number of its pixels, to be
                    followed */
     uint32_t doubtful[4]; /* after a failure of check_part: box of the component or row that does
@@ -881,8 +883,39 @@ static size_t choose_places(const part *q, const cc_params *p, const places *of,
     return n;
 }
 
+/* The pixels of the square around a row's box. 0 at the picture's border, which may cut regions. */
+static int64_t square_of(const part *q, const table *t, size_t row)
+{
+    const int64_t *const b = t->bbox + 4 * row;
+    const int64_t ny = b[2] - b[0], nx = b[3] - b[1], side = ny > nx ? ny : nx;
+
+    return b[0] > 0 && b[1] > 0 && b[2] < q->ny && b[3] < q->nx ? side * side : 0;
+}
+
+/* Returns the number, among the rows of the part, which has rows, of the longest of n random rows:
+ * that with the smallest area for the square around its box. Two cells that should have been split
+ * are longer than each of them, whatever their size. */
+static size_t choose_long(const part *q, const table *t, size_t n, uint64_t *random)
+{
+    size_t best = (size_t)tc_random_below(q->n_rows, random);
+    double longest = 0;
+
+    for (size_t k = 1; k < n; k++) {
+        const size_t index = (size_t)tc_random_below(q->n_rows, random),
+                     row = region_of(q, t, index).row;
+        const double by = (double)square_of(q, t, row) / (double)t->area[row];
+
+        if (by > longest) {
+            longest = by;
+            best = index;
+        }
+    }
+    return best;
+}
+
 /* Checks, for random rows of the table, half of them by area, and random pixels in turn, that the
- * picture has the row's region and that the table has the regions of the pixel's component. */
+ * picture has the row's region and that the table has the regions of the pixel's component. With a
+ * split, some of the rows are long ones. */
 static tc_status check_parts(const an_work *work, part *q, const table *t, uint64_t *random,
                              tc_err *err)
 {
@@ -891,6 +924,8 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
     const int looks = looks_of(q);
     size_t left = ROOMS * q->f.room, i = 0, by_area[LOOKS / 4] = { 0 }, listed = 0;
     size_t start[MORE] = { 0 }, order[MORE], next = 0;
+    const bool of_split = ((const cc_params *)work->params)->split != 0;
+    const size_t most = 2 * q->n_rows < LARGEST_OF ? 2 * q->n_rows : LARGEST_OF;
     const size_t starts = choose_places(q, work->params, &of, MORE, random, wanted, start);
     const unsigned side = side_of_solid(work->params);
     const places solid = { solid_at, 65 - side, side };
@@ -905,9 +940,10 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
          k++) {
         /* otherwise the check begins at a pixel */
         const bool of_row = k < looks && k % 2 == 0 && q->n_rows > 0;
-        const size_t row = !of_row      ? q->n_rows
-                           : k % 4 == 0 ? by_area[k / 4]
-                                        : (size_t)tc_random_below(q->n_rows, random);
+        const size_t row =
+            !of_row      ? q->n_rows
+            : k % 4 == 0 ? by_area[k / 4]
+                         : choose_long(q, t, of_split && k % 16 == 2 ? most >> k / 16 : 1, random);
         sought s = { .row = row, .left = left };
 
         if (k == looks && side >= LEAST_SIDE)
@@ -1247,6 +1283,7 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
                       .above = p->bright,
                       .corners = p->eight_connected },
                .original = px,
+               .ny = px->ny,
                .nx = px->nx,
                .y1 = px->ny,
                .x1 = px->nx,
@@ -1326,12 +1363,20 @@ static size_t bare_of(size_t n)
     return 1 + n / PER_BARE;
 }
 
+/* The number of tiles that choose_rows adds. */
+static size_t chosen_of(const cc_params *p)
+{
+    return p->split ? MOST_CHOSEN : MOST_CHOSEN - 1;
+}
+
 /* The share of the picture that is prepared for all tiles. */
 static double share_of_tiles(const cc_params *p, const wu_item *item)
 {
     const size_t n = count_tiles(p, item);
+    const uint32_t side = side_of(p, item);
 
-    return (double)(n + ODD + bare_of(n)) * share_of_tile(p, item, side_of(p, item));
+    return (double)(n + bare_of(n)) * share_of_tile(p, item, side) +
+           (double)chosen_of(p) * share_of_tile(p, item, side / 2);
 }
 
 /* Sums over all tiles. Pixels are counted in the tiles' cores only. */
@@ -1341,7 +1386,7 @@ typedef struct found {
     uint64_t claimed;    /* pixels with a label, or, without labels, in a box of the table */
     uint64_t both;       /* pixels of cells that are claimed */
     size_t looks, known; /* as in `part`; only tiles IN_BANDS count */
-    bool large;          /* as in `part`; SUSPECT tiles do not count */
+    bool large;          /* as in `part`; CHOSEN and SUSPECT tiles do not count */
     double contrast;     /* the contrast summed over all pixels of cells */
     double rest;         /* the contrast summed over the pixels of cells that are not claimed */
     part sums;           /* only the fields from `hits` on are used. Only tiles IN_BANDS count in
@@ -1546,9 +1591,9 @@ static tc_status count_core(const cc_params *p, const part *q, const table *t, f
     return TC_OK;
 }
 
-/* Where a tile lies: in a band of rows and a band of columns, around a region of the table, or
- * where a region may be wrong or missing. */
-typedef enum tile_kind { IN_BANDS, OF_REGION, SUSPECT } tile_kind;
+/* Where a tile lies: in a band of rows and a band of columns, around a region chosen by area,
+ * around one that choose_rows chooses, or where a region may be wrong or missing. */
+typedef enum tile_kind { IN_BANDS, OF_REGION, CHOSEN, SUSPECT } tile_kind;
 
 /* Prepares and checks the tile around `place`, and adds what it finds to `all`. Sets doubtful and
  * beyond, as in `part`. */
@@ -1559,18 +1604,22 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const uint32_t margin = margin_of(p), side = side_of(p, work->item);
+    uint32_t core[2];
     extent y, x;
     cc_prepare prepare = { .current = NULL };
     wu_pixels tile = { .nx = 0 };
     part q = { .f = { .threshold = threshold, .above = p->bright, .corners = p->eight_connected },
                .original = &tile,
+               .ny = px->ny,
                .nx = px->nx,
-               .suspect = kind == SUSPECT,
+               .suspect = kind == CHOSEN || kind == SUSPECT,
                .faintest = INFINITY };
     tc_status status;
 
-    y = extent_of(px->ny, side, place[0], place[2], margin);
-    x = extent_of(px->nx, side, place[1], place[3], margin);
+    for (int d = 0; d < 2; d++) /* a chosen row needs little around it */
+        core[d] = kind == CHOSEN ? (side + 3 * (place[d + 2] - place[d])) / 4 : side;
+    y = extent_of(px->ny, core[0], place[0], place[2], margin);
+    x = extent_of(px->nx, core[1], place[1], place[3], margin);
     q.y = y.from, q.y0 = y.first - y.from, q.y1 = y.end - y.from;
     q.x = x.from, q.x0 = x.first - x.from, q.x1 = x.end - x.from;
     {
@@ -1586,7 +1635,8 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
         status = find_rows(&q, t, err);
     if (status == TC_OK)
         status = check_part(work, &q, t, random, err);
-    memcpy(doubtful, q.doubtful, sizeof q.doubtful);
+    if (q.doubtful[2] > 0)
+        memcpy(doubtful, q.doubtful, sizeof q.doubtful);
     memcpy(beyond, q.beyond, sizeof q.beyond);
     if (status == TC_OK && kind != SUSPECT)
         status = count_core(p, &q, t, all, err);
@@ -1601,7 +1651,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     }
     if (q.missing_area > all->sums.missing_area)
         all->sums.missing_area = q.missing_area;
-    all->large = all->large || (kind != SUSPECT && q.large);
+    all->large = all->large || (kind < CHOSEN && q.large);
     all->sums.contrast += q.contrast;
     all->sums.area += q.area;
     all->sums.squares += q.squares;
@@ -1650,6 +1700,24 @@ static size_t choose_large(const table *t, uint64_t *random)
     return best;
 }
 
+/* Returns the row of the table, which has rows, whose region is nearest to (y, x). */
+static size_t choose_nearest(const table *t, double y, double x)
+{
+    double least = INFINITY;
+    size_t best = 0;
+
+    for (size_t row = 0; row < t->n; row++) {
+        const double dy = t->centroid[2 * row] - y, dx = t->centroid[2 * row + 1] - x,
+                     by = dy * dy + dx * dx;
+
+        if (by < least) {
+            least = by;
+            best = row;
+        }
+    }
+    return best;
+}
+
 /* Returns how much the greatest of n values along a row (dy 0) or a column (dx 0), from (y, x) on,
  * exceeds the greatest of their neighbours `out` pixels to the side; 0 if there are none. */
 static int64_t step_at_side(const cc_params *p, const wu_pixels *px, int64_t y, int64_t x,
@@ -1670,65 +1738,70 @@ static int64_t step_at_side(const cc_params *p, const wu_pixels *px, int64_t y, 
     return inside - outside;
 }
 
-/* Sets by[0] to the mean step of grey values at the sides of a row's box, and by[1] to the
- * difference of the region's mean and that of the other pixels of the box; INFINITY where there are
- * none. */
-static void find_differences(const cc_params *p, const wu_pixels *px, const table *t, size_t row,
-                             double by[ODD])
+/* Returns the mean step of grey values at the sides of a row's box, INFINITY if there are none. */
+static double mean_step(const cc_params *p, const wu_pixels *px, const table *t, size_t row)
 {
     const int64_t *const b = t->bbox + 4 * row;
-    const int64_t ny = b[2] - b[0], nx = b[3] - b[1], others = ny * nx - t->area[row];
+    const int64_t ny = b[2] - b[0], nx = b[3] - b[1];
     const int sides = (b[0] > 0) + (b[1] > 0) + (b[2] < px->ny) + (b[3] < px->nx);
     const int64_t steps = step_at_side(p, px, b[0], b[1], 0, 1, nx, -1) +
                           step_at_side(p, px, b[2] - 1, b[1], 0, 1, nx, 1) +
                           step_at_side(p, px, b[0], b[1], 1, 0, ny, -1) +
                           step_at_side(p, px, b[0], b[3] - 1, 1, 0, ny, 1);
-    const double own = (p->bright ? t->mean[row] : -t->mean[row]) * (double)t->area[row];
-    int64_t sum = 0;
 
-    for (int64_t y = b[0]; y < b[2]; y++)
-        for (int64_t x = b[1]; x < b[3]; x++)
-            sum += height_at(p, px, y, x);
-    by[0] = sides > 0 ? (double)steps / sides : INFINITY;
-    by[1] =
-        others > 0 ? own / (double)t->area[row] - ((double)sum - own) / (double)others : INFINITY;
+    return sides > 0 ? (double)steps / sides : INFINITY;
 }
 
-/* Sets `odd` to the random rows of the table, which has rows, with the least differences by[0] and
- * by[1]. */
-static void choose_odd(const cc_params *p, const wu_pixels *px, const table *t, uint64_t *random,
-                       size_t odd[ODD])
+/* Returns the random row of the table, which has rows, with the least mean step. */
+static size_t choose_odd(const cc_params *p, const wu_pixels *px, const table *t, uint64_t *random)
 {
-    double least[ODD] = { INFINITY, INFINITY };
+    double least = INFINITY;
     int64_t pixels = 0;
+    size_t best = 0;
 
     for (int k = 0; k < CANDIDATES && pixels < ODD_PIXELS; k++) {
         const size_t row = (size_t)tc_random_below(t->n, random);
         const int64_t *const b = t->bbox + 4 * row;
-        double by[ODD];
+        const double by = mean_step(p, px, t, row);
 
         pixels += (b[2] - b[0]) * (b[3] - b[1]);
-        find_differences(p, px, t, row, by);
-        for (int d = 0; d < ODD; d++)
-            if (k == 0 || by[d] < least[d]) {
-                least[d] = by[d];
-                odd[d] = row;
-            }
+        if (k == 0 || by < least) {
+            least = by;
+            best = row;
+        }
     }
+    return best;
+}
+
+/* Sets rows[k], for k < chosen_of(p), to rows of the table, which has rows, around which tiles are
+ * placed. Regions nearest to random pixels are found at any density. The second pixel is half the
+ * picture away from the first along both axes, so that the two are not in one dense part. */
+static void choose_rows(const cc_params *p, const wu_pixels *px, const table *t, uint64_t *random,
+                        size_t rows[MOST_CHOSEN])
+{
+    const part whole = { .ny = px->ny, .nx = px->nx, .n_rows = t->n };
+    const uint64_t y = tc_random_below(px->ny, random), x = tc_random_below(px->nx, random);
+
+    rows[0] = choose_nearest(t, (double)y, (double)x);
+    rows[1] =
+        choose_nearest(t, (double)((y + px->ny / 2) % px->ny), (double)((x + px->nx / 2) % px->nx));
+    rows[2] = choose_odd(p, px, t, random);
+    if (p->split)
+        rows[3] = choose_long(&whole, t, LARGEST_OF, random);
 }
 
 /* Checks tiles, if grey values are prepared. A quarter of the tiles is placed around regions of the
  * table, in proportion to their areas. The others lie in different bands of rows and different
- * bands of columns, one in each, so that no tall or wide structure is missed. ODD tiles follow, and
- * those where regions may be missing. */
+ * bands of columns, one in each, so that no tall or wide structure is missed. The tiles of
+ * choose_rows follow, and those where regions may be missing. */
 static tc_status check_tiles(const an_work *work, const table *t, uint32_t threshold,
                              uint64_t *random, outcome *o, tc_err *err)
 {
     const cc_params *const p = work->params;
     const wu_pixels *const px = work->pixels;
     const size_t n = count_tiles(p, work->item), bands = t->n > 0 ? n - n / 4 : n,
-                 end = t->n > 0 ? n + ODD : n; /* tiles in bands and around rows */
-    size_t column[MOST_TILES], around_rows[MOST_TILES + ODD] = { 0 };
+                 end = t->n > 0 ? n + chosen_of(p) : n; /* tiles in bands and around rows */
+    size_t column[MOST_TILES], around_rows[MOST_TILES + MOST_CHOSEN] = { 0 };
     uint32_t bare[1 + MOST_TILES / PER_BARE][4];
     const part whole = { .n_rows = t->n };
     const uint32_t size = (uint32_t)1 << px->bits;
@@ -1739,6 +1812,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     size_t around = 0; /* tiles around components that reach out of other tiles */
     found all = { .sums.faintest = INFINITY };
     int64_t least_full = p->full_area; /* lower bound of full_area */
+    tc_status doubt = TC_OK;
 
     if (finds && histograms == NULL)
         return tc_no_memory(err, "the grey values");
@@ -1746,12 +1820,15 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     tc_random_order(bands, column, random);
     if (t->n > 0) {
         choose_by_area(&whole, t, random, n - bands, around_rows);
-        choose_odd(p, px, t, random, around_rows + n - bands);
+        choose_rows(p, px, t, random, around_rows + n - bands);
     }
     if (t->n > 0 && p->split)
         around_rows[0] = choose_large(t, random);
     for (size_t k = 0; k < end + bare_of(n); k++) {
-        const tile_kind kind = k < bands ? IN_BANDS : k < n ? OF_REGION : SUSPECT;
+        const tile_kind kind = k < bands ? IN_BANDS
+                               : k < n   ? OF_REGION
+                               : k < end ? CHOSEN
+                                         : SUSPECT;
         uint32_t place[4];
 
         /* Tiles around regions would bias the threshold, as they have a greater share of cells. */
@@ -1774,9 +1851,15 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
             status = check_tile(work, t, threshold, place, SUSPECT, random, &all, o->doubtful,
                                 beyond, err);
         }
-        o->of_regions = !finds && !all.large; /* again.c does not show large regions */
-        return_if_error(status);
+        if (doubt == TC_OK)
+            o->of_regions = !finds && !all.large; /* again.c does not show large regions */
+        /* The other tiles are checked as well, unless cc_check_again looks where the doubt is. */
+        if (status == TC_NO_MATCH && o->doubtful[2] == 0)
+            doubt = status;
+        else
+            return_if_error(status);
     }
+    return_if_error(doubt);
     return_if_error(judge_large(all.large, err));
     o->side = (double)px->nx * px->ny * ROUGHLY * (double)all.cells / (double)all.pixels;
     if (finds)
