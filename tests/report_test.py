@@ -809,8 +809,9 @@ def test_used_folder():
     for name, kept in (("items.csv", "items.csv.edited"), ("items.csv", "items.csv.edited2")):
         with open(os.path.join(first, name), "a", encoding="utf-8") as f:
             f.write("own notes\n")
-        later = os.stat(os.path.join(first, name)).st_mtime + 5
-        os.utime(os.path.join(first, name), (later, later))
+        # 10 ms later, as by a script: file systems store times in steps of a few milliseconds
+        later = os.stat(os.path.join(first, "exported.txt")).st_mtime_ns + 10 ** 7
+        os.utime(os.path.join(first, name), ns=(later, later))
         with open(os.path.join(first, name), encoding="utf-8") as f:
             edited = f.read()
         r = count(first)

@@ -61,6 +61,9 @@ enum { OS_VERSION_TEXT = 128 }; /* bytes of the text that os_file_version writes
 bool os_file_version(int fd, char text[OS_VERSION_TEXT]);
 /* Whether both names refer to the same existing file. */
 bool os_same_file(const char *a, const char *b);
+/* Whether the content of file a was changed later than that of file b, to the precision of the file
+ * system. Returns false if one does not exist. */
+bool os_is_newer(const char *a, const char *b);
 /* Whether the name still refers to the opened file, and is not a symbolic link to it. */
 bool os_path_refers_to(const char *path, int fd);
 

@@ -170,6 +170,17 @@ bool os_file_version(int fd, char text[OS_VERSION_TEXT])
            now.tv_sec - inode.tv_sec >= SETTLED_SECONDS;
 }
 
+bool os_is_newer(const char *a, const char *b)
+{
+    struct stat sa, sb;
+
+    if (stat(a, &sa) != 0 || stat(b, &sb) != 0)
+        return false;
+    const struct timespec ta = CONTENT_TIME(&sa), tb = CONTENT_TIME(&sb);
+
+    return ta.tv_sec > tb.tv_sec || (ta.tv_sec == tb.tv_sec && ta.tv_nsec > tb.tv_nsec);
+}
+
 static os_kind kind_of(mode_t mode)
 {
     return S_ISREG(mode) ? OS_FILE : S_ISDIR(mode) ? OS_FOLDER : OS_OTHER;

@@ -256,6 +256,14 @@ bool os_same_file(const char *a, const char *b)
     return identify_path(a, 0, &ia) && identify_path(b, 0, &ib) && is_same(&ia, &ib);
 }
 
+bool os_is_newer(const char *a, const char *b)
+{
+    BY_HANDLE_FILE_INFORMATION ia, ib;
+
+    return identify_path(a, 0, &ia) && identify_path(b, 0, &ib) &&
+           CompareFileTime(&ia.ftLastWriteTime, &ib.ftLastWriteTime) > 0;
+}
+
 bool os_path_refers_to(const char *path, int fd)
 {
     BY_HANDLE_FILE_INFORMATION by_path, by_handle;

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "app/base/command.h"
@@ -236,17 +234,17 @@ tc_status wu_export_finish_list(const char *folder, tc_err *err)
 }
 
 /* Renames the table of this name to NAME.edited, or NAME.edited2 and so on, if it was changed after
- * `finished`, the time at which the export that wrote it ended. */
-static tc_status keep_edited(const char *folder, const char *name, time_t finished, tc_err *err)
+ * the list, which the export that wrote the table finished. */
+static tc_status keep_edited(const char *folder, const char *name, tc_err *err)
 {
     TC_AUTOFREE char *const path = wu_join_path(folder, name, "");
-    struct stat info;
+    TC_AUTOFREE char *const list = wu_join_path(folder, WU_EXPORT_LIST, "");
     const size_t n = strlen(name);
-    if (path == NULL)
+    if (path == NULL || list == NULL)
         return tc_no_memory(err, name);
     /* only tables, whose names end in ".csv" (4 characters), are kept */
     if (n < 4 || strcmp(name + n - 4, ".csv") != 0 || os_kind_of_link(path) != OS_FILE ||
-        stat(path, &info) != 0 || info.st_mtime <= finished)
+        !os_is_newer(path, list))
         return TC_OK;
     for (unsigned i = 1;; i++) {
         char end[24] = ".edited";
@@ -265,16 +263,16 @@ static tc_status keep_edited(const char *folder, const char *name, time_t finish
 }
 
 /* Removes the file that a line of the list names, if an export can have written such a file. Also
- * removes the file's temporary file, which a killed export may have left. finished: the time at
- * which the export that wrote the list ended, or 0 if it did not end. */
-static tc_status remove_listed(const char *folder, char *line, time_t finished, tc_err *err)
+ * removes the file's temporary file, which a killed export may have left. finished: whether
+ * the export that wrote the list ended. */
+static tc_status remove_listed(const char *folder, char *line, bool finished, tc_err *err)
 {
     const size_t n = strlen(line);
     if (n < 2 || line[n - 1] != '\n' || !is_export_name(line, n - 1))
         return TC_OK;
     line[n - 1] = '\0';
-    if (finished != 0)
-        return_if_error(keep_edited(folder, line, finished, err));
+    if (finished)
+        return_if_error(keep_edited(folder, line, err));
     const tc_status status = remove_file(folder, line, "", err);
     return status == TC_OK ? remove_file(folder, line, ".tmp", err) : status;
 }
@@ -289,20 +287,16 @@ static bool begins_list(char *line, size_t size, FILE *list)
            (strcmp(list_title, line) == 0 || feof(list) != 0);
 }
 
-/* Returns the time at which the export that wrote the list ended, or 0 if it did not end or the
- * time is not known. The list must have been read up to the end of its title; reading continues
- * there. */
-static time_t time_of_end(FILE *list)
+/* Whether the export that wrote the list ended. The list must have been read up to the end of its
+ * title; reading continues there. */
+static bool has_ended(FILE *list)
 {
     char line[1024] = "";
-    struct stat info;
     const long begin = ftell(list);
     while (fgets(line, sizeof line, list) != NULL)
         ;
     const bool ended = strncmp(line, list_end, strlen(list_end)) == 0;
-    const bool known =
-        begin >= 0 && fseek(list, begin, SEEK_SET) == 0 && fstat(fileno(list), &info) == 0;
-    return ended && known ? info.st_mtime : 0;
+    return begin >= 0 && fseek(list, begin, SEEK_SET) == 0 && ended;
 }
 
 /* Removes the files that an earlier export wrote, and begins a new list. */
@@ -322,7 +316,7 @@ static tc_status clear_folder(const char *folder, tc_err *err)
         status = tc_fail(err, TC_BAD_INPUT,
                          "%s/" WU_EXPORT_LIST ": is not the list of an export; give another folder",
                          folder);
-    const time_t finished = list != NULL ? time_of_end(list) : 0;
+    const bool finished = list != NULL && has_ended(list);
     while (status == TC_OK && list != NULL && fgets(line, sizeof line, list) != NULL)
         status = remove_listed(folder, line, finished, err);
     if (list != NULL)
