@@ -822,6 +822,10 @@ def test_used_folder():
     r = count(first)
     tap.ok(r.returncode == 0 and "kept as" not in r.stderr, "a table that is unchanged is replaced",
            r.stderr)
+    r = tap.run([tap.TEXCELL_WU, "export", os.path.join(first, "result.npz"), "-o", first])
+    tap.ok(r.returncode == 0 and text_of(os.path.join(first, "parameters.json")) ==
+           text_of(os.path.join(second_folder, "parameters.json")),
+           "an export into the folder keeps parameters.json", (r.stderr, os.listdir(first)))
     r = count(first, "--param", "min_area=3")
     tap.ok(r.returncode == 0 and
            "replaces the result there, which has other parameters" in r.stderr,

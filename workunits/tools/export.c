@@ -408,14 +408,16 @@ tc_status wu_export_write(const char *result, const char *unit, const char *fold
         return_if_error(wu_open_unit_of_result(&file, unit, false, &images, err));
     return_if_error(wu_tables_find(&file, &tables, err));
     return_if_error(wu_make_folder(folder, err));
+    /* analyse wrote parameters.json for the user to repeat the analysis: an export keeps it. */
+    const bool has_parameters = is_listed(folder, WU_EXPORT_PARAMETERS ".json");
     return_if_error(clear_folder(folder, err));
+    if (extras.for_report || has_parameters)
+        return_if_error(write_parameters(&file, folder, err));
     if (extras.only_removes_files)
         return TC_OK;
     return_if_error(
         wu_export_tables(&file, &tables, folder, extras.without_items_csv, &n_tables, err));
     n_tables += extras.without_items_csv && wu_result_has_groups(&file, &tables);
-    if (extras.for_report)
-        return_if_error(write_parameters(&file, folder, err));
     if (extras.pictures)
         return_if_error(wu_export_pictures(&file, images, folder, tables.used, &n_pictures, err));
     for (size_t i = 0; extras.pictures && images != NULL && i < tables.n; i++)
