@@ -6,9 +6,11 @@ repeated, does the work, from the checkpoint on.
 
 LIMITS=N tries up to N values of each limit, and N calls; default: every eleventh trial of LIMITS=4.
 LIMITS_ONLY: a regular expression for names of cases."""
+import fcntl
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -139,20 +141,33 @@ def test_processor_time():
             os.remove(result)
 
 
-def test_process_id():
-    """Temporary files are named by the process id: the file of a killed process with the same id is
-    replaced."""
-    argv = [tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "-o", "w.zip",
-            path("pictures", "a.png")]
-    folder = path("number")
+def test_killed_pack():
+    """The temporary files of a killed pack are replaced by the same command, but not those of a
+    running one."""
+    argv = [tap.TEXCELL_WU, "pack", "--analysis", "cellcount", "--split", "1", "-o",
+            "w.zip", path("copies")]
+    folder = path("units")
     os.mkdir(folder)
-    run = tap.run(["sh", "-c", "for more in '' -0; do echo half > w.zip.$$$more.tmp; done; "
-                   "exec \"$@\"", "sh"] + argv, cwd=folder)
-    made = calls_test.content(os.path.join(folder, "w.zip")) if os.path.exists(
-        os.path.join(folder, "w.zip")) else b""
-    second_run = tap.run(argv, cwd=folder)
-    tap.ok(run.returncode == 0 and second_run.returncode == 0 and len(made) > 100,
-           "pack replaces the temporary file of a killed process with the same id", run.stderr)
+    os.mkdir(path("copies"))
+    for i in range(300):
+        shutil.copy(path("pictures", "a.png"), path("copies", "%03d.png" % i))
+    with subprocess.Popen(argv, cwd=folder, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as p:
+        while p.poll() is None and len(os.listdir(folder)) < 3:
+            time.sleep(0.001)
+        p.kill()
+    left = [name for name in os.listdir(folder) if name.endswith(".tmp")]
+    again = tap.run(argv, cwd=folder)
+    tap.ok(p.returncode == -signal.SIGKILL and left and again.returncode == 0 and
+           sorted(os.listdir(folder)) == ["w_%04d.zip" % (i + 1) for i in range(300)],
+           "pack replaces the temporary files of a killed pack",
+           (p.returncode, left, again.stderr))
+    with open(os.path.join(folder, "w_0001.zip.tmp"), "w", encoding="utf-8") as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        r = tap.run(argv, cwd=folder)
+        tap.ok(r.returncode == 3 and "another texcell is at work on it" in r.stderr and
+               os.path.exists(locked.name), "pack does not replace those of a running pack",
+               r.stderr)
 
 
 def test_driver_and_clock(unit, clock):
@@ -197,7 +212,7 @@ def main():
         test_clocks(case, clock)
     if ONLY.match("process"):
         test_processor_time()
-        test_process_id()
+        test_killed_pack()
         if "cellcount" in made and re.search(r"(?<!not )usable",
                                              tap.run([tap.TEXCELL, "devices"]).stdout):
             test_driver_and_clock(made["cellcount"][0], clock)

@@ -614,6 +614,7 @@ typedef struct outputs {
     char **paths;       /* [n] paths of the work units; owned */
     char **temporaries; /* [n] temporary paths under which the work units are written; owned. NULL
                            before a work unit is written and after it was renamed */
+    int first;          /* temporaries[0], which is locked until all are renamed; or -1 */
 } outputs;
 
 /* Inserts a number into the path of a work unit: "WU.zip" and 3 give "WU_0003.zip". The caller owns
@@ -654,6 +655,8 @@ static void free_outputs(outputs *out)
         free(out->temporaries[i]);
         free(out->paths[i]);
     }
+    if (out->first >= 0)
+        close(out->first);
     free(out->temporaries);
     free(out->paths);
 }
@@ -723,20 +726,29 @@ static tc_status check_written(const char *path, const char *temporary, const wu
     return status;
 }
 
-/* Writes a work unit under a temporary name. */
+/* Writes a work unit under a temporary name. A file of this name, which a killed process left, is
+ * emptied. */
 static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_err *err)
 {
-    const size_t size = strlen(out->paths[index]) + 48;
+    const char *const path = out->paths[index];
+    const size_t size = strlen(path) + sizeof ".tmp";
     char *temporary = malloc(size);
-    unsigned k = 0;
+    int fd = -1;
     if (temporary == NULL)
         return tc_no_memory(err, "the name of a work unit");
-    do /* a process with the same id, perhaps on another computer, may have made a file of this name
-        */
-        snprintf(temporary, size, "%s.%ld-%u.tmp", out->paths[index], (long)getpid(), k++);
-    while (access(temporary, F_OK) == 0);
+    snprintf(temporary, size, "%s.tmp", path);
+    tc_status status = tc_open_locked(temporary, path, &fd, err);
+    if (status != TC_OK) {
+        free(temporary);
+        return status;
+    }
     out->temporaries[index] = temporary;
-    const tc_status status = wu_unit_write(temporary, unit, err);
+    status =
+        ftruncate(fd, 0) == 0 ? wu_unit_write(fd, unit, err) : tc_fail_write(temporary, path, err);
+    if (index == 0)
+        out->first = fd;
+    else
+        close(fd);
     return status == TC_OK && !unit->stored /* analyse reads a stored work unit right away */
                ? check_written(out->paths[index], temporary, unit, err)
                : status;
@@ -746,13 +758,17 @@ static tc_status write_unit(outputs *out, size_t index, const wu_unit *unit, tc_
  * be called when all work units are complete. */
 static tc_status rename_outputs(outputs *out, size_t n_items, tc_err *err)
 {
-    for (size_t i = 0; i < out->n; i++) {
-        struct stat info;
-        if (stat(out->temporaries[i], &info) != 0 ||
-            !os_replace(out->temporaries[i], out->paths[i]))
+    /* The first one is renamed last: until then it keeps other processes from writing these. */
+    for (size_t i = out->n; i-- > 0;) {
+        if (!os_replace(out->temporaries[i], out->paths[i]))
             return tc_fail_write(out->paths[i], out->paths[i], err);
         free(out->temporaries[i]);
         out->temporaries[i] = NULL;
+    }
+    for (size_t i = 0; i < out->n; i++) {
+        struct stat info;
+        if (stat(out->paths[i], &info) != 0)
+            return tc_fail_write(out->paths[i], out->paths[i], err);
         const size_t first = i * out->per_unit;
         const size_t n = n_items - first < out->per_unit ? n_items - first : out->per_unit;
         printf("%s: %zu %s, %lld bytes\n", out->paths[i], n, n == 1 ? "item" : "items",
@@ -781,7 +797,7 @@ static uint64_t count_bytes(const wu_sources *sources)
 static tc_status write_all(const pack_options *o, const wu_sources *sources, wu_pack_into *into,
                            pixel_check *check, tc_err *err)
 {
-    TC_AUTO(free_outputs) outputs out = { 0 };
+    TC_AUTO(free_outputs) outputs out = { .first = -1 };
     const bool stored = into != NULL && !into->keep_unit && count_bytes(sources) <= MOST_STORED;
     return_if_error(name_outputs(o, sources->n, &out, err));
     if (into != NULL && into->for_page) {

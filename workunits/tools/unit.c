@@ -691,14 +691,11 @@ static bool end_syncing(syncer *s)
     return s->error == 0;
 }
 
-tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
+tc_status wu_unit_write(int fd, const wu_unit *unit, tc_err *err)
 {
     assert(json_is_object(unit->parameters) && unit->n > 0);
     unit_writer w = { .unit = unit, .err = err };
     syncer s;
-    const int fd = os_open(path, OS_NEW);
-    if (fd < 0)
-        return tc_fail_write(path, unit->shown, err);
     if (!unit->stored)
         begin_syncing(&s, fd);
     tc_status status = wu_zip_create(fd, unit->shown, DEFLATE_LEVEL, &w.zip, err);
@@ -707,10 +704,9 @@ tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err)
     if (status == TC_OK)
         status = write_members(&w);
     if (!unit->stored && !end_syncing(&s) && status == TC_OK)
-        status = tc_fail_write(path, unit->shown, err);
+        status = tc_fail_write(unit->shown, unit->shown, err);
     if (status == TC_OK)
         status = wu_zip_finish(w.zip, !unit->stored, err);
     free_writer(&w);
-    close(fd);
     return status;
 }

@@ -34,11 +34,11 @@ typedef struct wu_unit {
 
 /* Writes the archive: first job.json (deflated), then for each item its images, masks and labels
  * (as PNG, or PNM if unit->stored; the archive does not compress them). The same input gives the
- * same bytes. Colour slices of a stack become grey; masks become 0 and 255. Creates `path`, which
- * must not exist; after an error the caller removes it. When TC_OK is returned, the file is on the
- * disk (fsync) unless unit->stored. Pages, and strips of large pictures, are compressed in all
+ * same bytes. Colour slices of a stack become grey; masks become 0 and 255. fd: an empty file;
+ * after an error the caller removes it. When TC_OK is returned, the file is on the disk (fsync)
+ * unless unit->stored. Pages, and strips of large pictures, are compressed in all
  * threads. Uses about WU_BATCH_BYTES of memory for pages, or the memory of one page if it is
  * larger. */
-tc_status wu_unit_write(const char *path, const wu_unit *unit, tc_err *err);
+tc_status wu_unit_write(int fd, const wu_unit *unit, tc_err *err);
 
 #endif
