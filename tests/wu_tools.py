@@ -1367,6 +1367,7 @@ def test_sources():
         return (r, [(i["name"], i["source"]) for i in job_of(out)["items"]] if r.returncode == 0
                 else [])
 
+    os.makedirs(path("study/sick/dir.png"))
     r, items = packed(path("study/healthy"), path("study/sick/"))
     ok(items == [("p_2_2", "study/healthy/p 2.png"), ("p_2", "study/healthy/p_2.png"),
                  ("p_2_3", "study/sick/p_2.png")],
@@ -1375,7 +1376,7 @@ def test_sources():
     ok("healthy/p 2.png: is called p_2_2 in the tables\n" in r.stderr and
        "sick/p_2.png: is called p_2_3 in the tables\n" in r.stderr
        and "healthy/p_2.png" not in r.stderr and
-       "sick/: left out: deep/, notes.txt (--recursive takes" in r.stderr
+       "sick/: left out: deep/, dir.png/, notes.txt (--recursive takes" in r.stderr
        and r.stderr.count("\n") == 3, "notes about changed names and files left out",
        r.stderr)
     save_all("case", {n: GREY for n in ("a.png", "A.png", "A_2.png", "B.png")})

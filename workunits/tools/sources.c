@@ -411,11 +411,11 @@ static int list_entry(void *user, const char *name, bool may_be_folder)
         return 0;
     char *const path = join_path(l->folder, name);
     wu_page_files *list = &l->out->others;
-    if (is_picture_name(name))
-        list = &l->out->pictures;
-    else if (may_be_folder && path != NULL &&
-             os_kind_of_link(path) == OS_FOLDER) /* links are not followed: they may form cycles */
+    if (may_be_folder && path != NULL &&
+        os_kind_of_link(path) == OS_FOLDER) /* links are not followed: they may form cycles */
         list = &l->out->folders;
+    else if (is_picture_name(name))
+        list = &l->out->pictures;
     l->status = add_file(list, path, l->err);
     return l->status != TC_OK;
 }
