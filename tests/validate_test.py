@@ -116,6 +116,20 @@ def test_command_line(unit, result):
     expect("compare: no such result", 3, validate("compare", result, path("no.npz")), "^$",
            "no.npz: there is no such file")
     expect("a folder for a result", 3, validate("check", unit, FOLDER), "^$", "is a folder")
+    expect("a pipe for a result", 3,
+           validate("check", unit, "/dev/stdin", stdin=subprocess.PIPE), "^$",
+           "/dev/stdin: is not a regular file")
+    texture = workunit.write(path("texture.zip"), "glcm", {}, small(1))
+    expect("a result of another analysis, with more members", 2,
+           validate("check", texture, result), "^$", '"workunit" differs')
+    os.makedirs(path("read_only"))
+    os.chmod(path("read_only"), 0o555)
+    os.chmod(FOLDER, 0o755)
+    user = {"user": "nobody"} if os.getuid() == 0 else {}
+    if validate("check", unit, result, **user).returncode == 0:
+        expect("--accepted with a folder that may not be written", 3,
+               validate("check", "--accepted", path("read_only"), unit, result, **user), "^$",
+               "read_only: cannot be written: Permission denied")
     expect("a result for a work unit", 3, validate("check", result, result), "^$",
            "is a result, not a work unit")
     expect("check says what it looked at", 0, validate("check", "--seed", "5", unit, result),

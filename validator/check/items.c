@@ -244,6 +244,23 @@ static tc_status open_all_rows(val_items *v, tc_err *err)
     return TC_OK;
 }
 
+/* Returns whether the file, which was refused for its size or form, has a small result.json that
+ * says that it is of another work unit. */
+static bool is_of_another_unit(const val_items *v, const json_t *want)
+{
+    const wu_npz_limits few = { .headers_later = true, .json_bytes = 1 << 16, .members = 1000 };
+    wu_npz_reader *r = NULL;
+    const json_t *identity = NULL;
+
+    if (wu_npz_open(v->path, &few, &r, NULL) == TC_OK)
+        identity = json_object_get(wu_npz_json(r), "workunit");
+    const bool other =
+        json_is_object(identity) && !wu_json_same(identity, json_object_get(want, "workunit"));
+
+    wu_npz_reader_close(&r);
+    return other;
+}
+
 /* Opens the file. Refuses it if it has more than twice the members, or four times the bytes of
  * JSON, that texcell would write. Below these limits, later checks name the superfluous array or
  * key. */
@@ -262,7 +279,10 @@ static tc_status open_file(val_items *v, tc_err *err)
         limits.members += v->first.arrays[i].kind == WU_PER_ITEM ? v->unit->job->n_items : 1;
     limits.members *= 2;
     return_if_error(status);
-    return_if_error(wu_npz_open(v->path, &limits, &v->r, err));
+    status = wu_npz_open(v->path, &limits, &v->r, err);
+    if (status == TC_BAD_INPUT && is_of_another_unit(v, want))
+        return refuse_unit(v, err);
+    return_if_error(status);
     return compare_json(v, want, err);
 }
 

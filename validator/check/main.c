@@ -180,9 +180,11 @@ static tc_status check_files_exist(const command *c, tc_err *err)
     for (int i = 0; i < verbs[c->verb].n_files; i++) {
         const os_kind kind = os_kind_of(c->files[i]);
 
-        if (kind == OS_NOTHING || kind == OS_FOLDER)
+        if (kind != OS_FILE)
             return tc_fail(err, TC_TRY_LATER, "%.600s: %s", c->files[i],
-                           kind == OS_FOLDER ? "is a folder" : "there is no such file");
+                           kind == OS_FOLDER    ? "is a folder"
+                           : kind == OS_NOTHING ? "there is no such file"
+                                                : "is not a regular file");
     }
     return TC_OK;
 }
@@ -192,7 +194,6 @@ static tc_status check_files_exist(const command *c, tc_err *err)
 static tc_status check_result(const command *c, tc_err *err)
 {
     TC_AUTO(an_unit_free) an_unit unit = { .job = NULL };
-    return_if_error(check_files_exist(c, err));
     if (an_unit_read_heads(c->files[0], &unit, err) != TC_OK ||
         val_job_sha256(c->places.accepted, unit.job, err) != TC_OK)
         return TC_TRY_LATER;
@@ -207,9 +208,7 @@ static tc_status do_command(command *c, tc_err *err)
     switch (c->verb) {
     case CHECK:
     case VERIFY: return check_result(c, err);
-    case COMPARE:
-        return_if_error(check_files_exist(c, err));
-        return val_compare(c->files[0], c->files[1], false, err);
+    case COMPARE: return val_compare(c->files[0], c->files[1], false, err);
     case SCRIPT_INIT:
         return val_script_init(&c->places, c->files[0], &c->verification, &c->lasting, err);
     case SCRIPT_COMPARE: return val_script_compare(&c->places, c->files[0], c->files[1], err);
@@ -416,8 +415,12 @@ static tc_status run(int argc, char **argv, tc_err *err)
         c.verb++;
     return_if_error(read_command(argc, argv, &c, err));
     if (c.verb != SCRIPT_INIT && c.verb != SCRIPT_COMPARE) {
+        return_if_error(check_files_exist(&c, err));
         if (c.places.accepted != NULL)
             return_if_error(wu_make_folder(c.places.accepted, err));
+        if (c.places.accepted != NULL && !os_is_writable_folder(c.places.accepted))
+            return tc_fail(err, TC_IO, "%.600s: cannot be written: %s", c.places.accepted,
+                           strerror(errno));
         status = val_confine((os_place[]){ { c.files[0], OS_MAY_READ },
                                            { c.files[1], OS_MAY_READ },
                                            { c.places.accepted, OS_MAY_WRITE },
