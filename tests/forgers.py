@@ -1460,6 +1460,13 @@ def cheap_forgeries():
     grain = np.random.default_rng(6).integers(0, 256, ground.shape).astype(np.uint8)
     yield ("objects", "another's texture for 100 cells beside specks and the ground", {}, [grain],
            specks, lambda a, _: a["object_glcm"].__setitem__(slice(1, 101), a["object_glcm"][1]))
+    sizes = np.zeros((1200, 1200), int)
+    sizes[:656] = np.repeat(np.arange(1, 9), 82)[:, None]
+    sizes[660:772, :700] = np.kron(np.arange(9, 109).reshape(4, 25), np.pad(np.ones((24, 24)), 2))
+    sizes[776:926:3, ::3] = np.arange(109, 20109).reshape(50, 400)
+    yield ("objects", "another's texture for 100 cells beside 8 huge objects and specks", {},
+           [np.random.default_rng(5).integers(0, 256, sizes.shape).astype(np.uint8)], [sizes],
+           lambda a, _: a["object_glcm"].__setitem__(slice(8, 108), a["object_glcm"][8]))
     yield ("objects", "rows of all small objects beside two large ones exchanged", {}, [rough],
            [few], exchange_neighbours("object_(?!item|label)", 12))
     y, x = np.indices((700, 700)) - 349.5

@@ -432,6 +432,8 @@ tc_status obj_finish(const an_work *work, size_t item_index, const void *state, 
  * `size` bytes, and returns true. */
 bool obj_note_result(const void *params, const wu_item *item, const wu_output *out, char *text,
                      size_t size);
+/* plan.c: the operations for an object of this number of pixels. */
+double obj_object_flops(const obj_params *p, const wu_item *item, double pixels);
 /* check.c */
 tc_status obj_check_result(const void *params, const wu_item *item, const wu_output *out,
                            tc_err *err);

@@ -1,7 +1,8 @@
 /*
- * objects: checks the arrays of an item's result against the item's pixels. Some objects, chosen at
- * random, are measured again and must have the same values. The grey values of random pixels are
- * compared with the range that the result's table states.
+ * objects: checks the arrays of an item's result against the item's pixels. The pixels of each
+ * object are counted. Some objects, chosen at random, are measured again and must have the same
+ * values. The grey values of random pixels are compared with the range that the result's table
+ * states.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,20 +10,18 @@
 
 #include "app/analysis/objects/objects.h"
 #include "app/analysis/analyses.h"
+#include "app/base/numbers.h"
 #include "app/base/random.h"
 
 enum {
-    /* The objects that are measured again: BY_PIXELS objects are chosen by random pixels, so that
-     * an object of half of all pixels is missed with a probability of 1 / 64. In addition one in
-     * ONE_IN objects, but at least LEAST, is chosen at random. In total they are at most MOST. */
-    BY_PIXELS = 6,
+    /* One in ONE_IN objects and MORE others are measured again; at least LEAST, at most MOST. */
     ONE_IN = 10,
-    LEAST = 6,
+    MORE = 6,
+    LEAST = 12,
     MOST = 64,
 
-    TRIES = 1 << 14, /* greatest number of random pixels drawn until one belongs to an object */
-    REPEATS = 256,   /* and how many of them may belong to objects that were chosen before */
-    LOOKS = 512      /* number of random pixels whose grey values are compared */
+    OCTAVES = 32, /* octave i: the objects of 2^i to 2^(i + 1) - 1 pixels */
+    LOOKS = 512   /* number of random pixels whose grey values are compared */
 };
 
 /* The check of a stack takes this many times the time that obj_pixels_share computes from the share
@@ -38,6 +37,7 @@ typedef struct object_labels {
     uint32_t *border; /* owned; [n_border]: with exclude_border, the labels at the border,
                          ascending; else NULL */
     size_t n_border;
+    uint32_t *pixels; /* owned; [largest label + 1]: number of pixels of each label */
 } object_labels;
 
 static int by_value(const void *a, const void *b)
@@ -114,13 +114,40 @@ static tc_status find_border(const an_work *work, object_labels *l, tc_err *err)
     return TC_OK;
 }
 
-/* Checks the labels of the table: with exclude_border it has those of the item's objects that do
- * not touch the border, otherwise as many as the item has. */
-static tc_status check_labels(const an_work *work, const object_labels *l, tc_err *err)
+/* Sets l->pixels. */
+static tc_status count_pixels(const wu_pixels *px, object_labels *l, tc_err *err)
 {
-    if (l->n > 0 && l->table[l->n - 1] > work->pixels->largest_label)
-        return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel has label %lld",
-                       (long long)l->table[l->n - 1]);
+    const size_t n = (size_t)px->nx * px->ny * px->nz;
+
+    l->pixels = calloc((size_t)px->largest_label + 1, sizeof *l->pixels);
+    if (l->pixels == NULL)
+        return tc_no_memory(err, "the objects");
+    for (size_t i = 0; i < n;) {
+        const uint32_t label = px->labels[i];
+        const size_t first = i;
+
+        while (i < n && px->labels[i] == label)
+            i++;
+        l->pixels[label] += (uint32_t)(i - first);
+    }
+    return TC_OK;
+}
+
+/* Checks the labels of the table: each has pixels, and as many as `area` states, the column of the
+ * numbers of pixels, unless it is NULL. With exclude_border it has those of the item's objects that
+ * do not touch the border, otherwise as many as the item has. */
+static tc_status check_labels(const an_work *work, const object_labels *l, const int64_t *area,
+                              tc_err *err)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        const long long label = l->table[i];
+
+        if (label > work->pixels->largest_label || l->pixels[label] == 0)
+            return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel has label %lld", label);
+        if (area != NULL && area[i] != l->pixels[label])
+            return tc_fail(err, TC_BAD_INPUT, "object_label: %lu pixels have label %lld, not %lld",
+                           (unsigned long)l->pixels[label], label, (long long)area[i]);
+    }
     for (size_t i = 0; i < l->n_border; i++) {
         const int64_t wanted = l->border[i];
 
@@ -144,71 +171,72 @@ typedef struct sample {
     uint32_t label[MOST];
 } sample;
 
-static int by_row(const void *a, const void *b)
-{
-    const size_t x = *(const size_t *)a, y = *(const size_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Whether `row` is among the n rows. */
-static bool is_taken(const size_t *rows, size_t n, size_t row)
-{
-    for (size_t i = 0; i < n; i++)
-        if (rows[i] == row)
-            return true;
-    return false;
-}
-
-/* Sets *row to the row of the object that a random pixel belongs to, so that large objects are
- * chosen more often, and that is not among the n rows of `taken`; to a random row if none is found.
- */
-static tc_status row_of_pixel(const wu_pixels *px, const object_labels *l, const size_t *taken,
-                              size_t n, uint64_t *random, size_t *row, tc_err *err)
-{
-    bool found = false;
-
-    for (int k = 0, repeated = 0; k < TRIES && repeated < REPEATS && !found; k++) {
-        return_if_error(
-            find_row(l, px->labels[tc_random_below((uint64_t)px->nx * px->ny * px->nz, random)],
-                     row, &found, err));
-        if (found && is_taken(taken, n, *row)) {
-            repeated++;
-            found = false;
-        }
-    }
-    if (!found)
-        *row = (size_t)tc_random_below(l->n, random);
-    return TC_OK;
-}
-
 /* How many of n objects are measured again. */
 static size_t count_measured(size_t n)
 {
-    const size_t share = n / ONE_IN < LEAST ? LEAST : n / ONE_IN,
-                 wanted = share + BY_PIXELS > MOST ? MOST : share + BY_PIXELS;
+    const size_t share = n / ONE_IN + MORE, wanted = share < LEAST ? LEAST : share;
 
-    return wanted < n ? wanted : n;
+    return tc_smaller(n, wanted < MOST ? wanted : MOST);
 }
 
-/* Chooses the objects of the sample: BY_PIXELS of them by random pixels, the others by random rows.
- */
-static tc_status choose_objects(const wu_pixels *px, const object_labels *l, uint64_t *random,
-                                sample *s, tc_err *err)
+/* The octave of an object of this number of pixels. */
+static int octave_of(uint32_t pixels)
 {
-    s->n = count_measured(l->n);
-    for (size_t k = 0; k < s->n; k++) {
-        if (k < BY_PIXELS)
-            return_if_error(row_of_pixel(px, l, s->row, k, random, &s->row[k], err));
-        else
-            s->row[k] = (size_t)tc_random_below(l->n, random);
-        while (is_taken(s->row, k, s->row[k]))
-            s->row[k] = (size_t)tc_random_below(l->n, random);
+    return 31 - __builtin_clz(pixels);
+}
+
+/* Sets wanted[i] to the number of objects of octave i that are measured again, given the numbers of
+ * all its objects and of their pixels: about in proportion to the square root of the operations
+ * that the octave takes. So no octave that takes much of the work is left out, be its objects few
+ * and large or many and small. */
+static void divide_sample(const an_work *work, size_t all, const size_t n[OCTAVES],
+                          const double pixels[OCTAVES], uint64_t *random, size_t wanted[OCTAVES])
+{
+    size_t left = count_measured(all); /* objects to choose from octave i and those below */
+    double weight[OCTAVES], sum = 0;
+
+    for (int i = 0; i < OCTAVES; i++) {
+        weight[i] = n[i] == 0 ? 0
+                              : sqrt((double)n[i] * obj_object_flops(work->params, work->item,
+                                                                     pixels[i] / (double)n[i]));
+        sum += weight[i];
     }
-    qsort(s->row, s->n, sizeof *s->row, by_row);
-    for (size_t k = 0; k < s->n; k++)
-        s->label[k] = (uint32_t)l->table[s->row[k]];
-    return TC_OK;
+    for (int i = OCTAVES - 1; i >= 0; i--) {
+        const double share = n[i] == 0 ? 0 : (double)left * fmin(weight[i] / sum, 1);
+        /* `share`, rounded up or down at random */
+        const size_t part = (size_t)(share + 0x1p-64 * (double)tc_random(random));
+
+        all -= n[i];
+        sum -= weight[i];
+        wanted[i] =
+            tc_smaller(tc_larger(part, left - tc_smaller(left, all)), tc_smaller(n[i], left));
+        left -= wanted[i];
+    }
+}
+
+/* Chooses the objects of the sample: in each octave each set of objects is equally likely. */
+static void choose_objects(const an_work *work, const object_labels *l, uint64_t *random, sample *s)
+{
+    size_t n[OCTAVES] = { 0 }, wanted[OCTAVES];
+    double pixels[OCTAVES] = { 0 };
+
+    for (size_t i = 0; i < l->n; i++) {
+        const uint32_t area = l->pixels[l->table[i]];
+
+        n[octave_of(area)]++;
+        pixels[octave_of(area)] += area;
+    }
+    divide_sample(work, l->n, n, pixels, random, wanted);
+    s->n = 0;
+    for (size_t i = 0; i < l->n; i++) {
+        const int octave = octave_of(l->pixels[l->table[i]]);
+
+        if (tc_random_below(n[octave]--, random) < wanted[octave]) {
+            wanted[octave]--;
+            s->row[s->n] = i;
+            s->label[s->n++] = (uint32_t)l->table[i];
+        }
+    }
 }
 
 /* Checks that row `row` of the claimed table and row k of the computed table are the same to the
@@ -236,7 +264,6 @@ static tc_status measure_sample(const an_work *work, const sample *s, void *stat
                                 wu_output *computed, tc_err *err)
 {
     const uint32_t largest = work->pixels->largest_label;
-    const size_t row_bytes = obj_row_bytes(work->params, work->item);
     TC_AUTOFREE uint8_t *const chosen = calloc((size_t)largest + 1, 1);
     uint64_t done = 0;
     void *worker = NULL;
@@ -245,18 +272,13 @@ static tc_status measure_sample(const an_work *work, const sample *s, void *stat
     if (chosen == NULL)
         return tc_no_memory(err, "the objects");
     for (size_t k = 0; k < s->n; k++)
-        chosen[s->label[k]] = 1; /* check_labels has compared the greatest label with `largest` */
+        chosen[s->label[k]] = 1; /* check_labels has looked at the labels */
     return_if_error(obj_cpu.open(work, state, &worker, err));
     obj_host_choose(worker, chosen);
     do
         status = obj_cpu.step(worker, state, &done, err);
     while (status == TC_MORE);
     obj_cpu.close(&worker);
-    /* The state has the objects that were found, in the order of the labels. */
-    for (size_t k = 0; status == TC_OK && k < s->n; k++)
-        if (obj_row_of_const(state, row_bytes, k)->label != s->label[k])
-            return tc_fail(err, TC_BAD_INPUT, "object_label: no pixel has label %lu",
-                           (unsigned long)s->label[k]);
     return status == TC_OK ? obj_finish(work, 0, state, computed, err) : status;
 }
 
@@ -264,7 +286,7 @@ static tc_status measure_sample(const an_work *work, const sample *s, void *stat
 static tc_status check_objects(const an_work *work, const wu_output *out, const object_labels *l,
                                uint64_t *random, tc_err *err)
 {
-    sample s = { .n = 0 };
+    sample s;
     wu_item item = *work->item;
     obj_params params = *(const obj_params *)work->params;
     an_work part = {
@@ -272,11 +294,12 @@ static tc_status check_objects(const an_work *work, const wu_output *out, const 
     };
     wu_output computed = { .n = 0 };
     void *state = NULL;
-    tc_status status = choose_objects(work->pixels, l, random, &s, err);
+    tc_status status = TC_OK;
 
+    choose_objects(work, l, random, &s);
     item.n_objects = (uint32_t)s.n;
     params.exclude_border = false;
-    if (status == TC_OK && s.n > 0)
+    if (s.n > 0)
         status = an_objects.plan(&params, &item, &part.plan, err);
     if (status == TC_OK && s.n > 0) {
         state = calloc(1, part.plan.state_bytes);
@@ -322,15 +345,22 @@ tc_status obj_check_pixels(const an_work *work, const wu_output *out, uint64_t *
     const obj_params *const p = work->params;
     object_labels l = { .table = wu_output_data(out, "object_label"),
                         .n = (size_t)wu_output_find(out, "object_item")->info.shape[0] };
-    tc_status status = p->exclude_border ? find_border(work, &l, err) : TC_OK;
+    const int64_t *const area =
+        (p->families & OBJ_SHAPE) == 0
+            ? NULL
+            : wu_output_data(out, work->item->is_stack ? "object_voxels" : "object_area");
+    tc_status status = count_pixels(work->pixels, &l, err);
 
+    if (status == TC_OK && p->exclude_border)
+        status = find_border(work, &l, err);
     if (status == TC_OK)
-        status = check_labels(work, &l, err);
+        status = check_labels(work, &l, area, err);
     if (status == TC_OK && (p->families & OBJ_INTENSITY) != 0)
         status = check_greys(work, out, &l, random, err);
     if (status == TC_OK)
         status = check_objects(work, out, &l, random, err);
     free(l.border);
+    free(l.pixels);
     return status;
 }
 

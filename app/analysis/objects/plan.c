@@ -86,25 +86,29 @@ static double matrix_flops(const obj_params *p, double pixels)
     return fmin(430.0 * p->levels, 2500 + 70 * pixels);
 }
 
+double obj_object_flops(const obj_params *p, const wu_item *item, double pixels)
+{
+    double directions;
+    const double matrices = count_matrices(p, item, &directions);
+
+    return 4000 + pixels * (30 + (item->is_stack ? 40 : 0) + 3 * directions) +
+           matrices * matrix_flops(p, pixels);
+}
+
 /* Implements an_analysis.flops_inside: the operations of all pixels, of those in objects, and of
  * objects (measured with objects of 36 to 720000 pixels). All slices are taken to have as many
  * pixels in objects as that of work->pixels. */
 static double flops_inside(const an_work *work)
 {
-    const obj_params *const p = work->params;
     const wu_item *const item = work->item;
     const size_t slice = (size_t)item->nx * item->ny;
     size_t inside = work->pixels == NULL ? slice : 0; /* pixels of a slice in objects */
-    double directions;
-    const double matrices = count_matrices(p, item, &directions), objects = item->n_objects;
+    const double objects = fmax(item->n_objects, 1);
 
     for (size_t i = 0; work->pixels != NULL && i < slice; i++)
         inside += work->pixels->labels[i] != 0;
-    const double all_inside = (double)inside * item->nz;
-
     return 35.0 * (double)slice * item->nz +
-           all_inside * (30 + (item->is_stack ? 40 : 0) + 3 * directions) +
-           objects * (4000 + matrices * matrix_flops(p, all_inside / fmax(objects, 1)));
+           objects * obj_object_flops(work->params, item, (double)inside * item->nz / objects);
 }
 
 static tc_status plan(const void *params, const wu_item *item, an_plan *out, tc_err *err)
