@@ -24,12 +24,18 @@ typedef struct column_cache {
     size_t next;
 } column_cache;
 
+/* The least and the greatest value of a column. */
+typedef struct bounds {
+    double lo, hi;
+} bounds;
+
 /* A row of the table, and the size of its object. */
 typedef struct row {
     const obj_params *params;
     const wu_item *item;
     const wu_output *out;
     column_cache *column_cache; /* shared by all rows */
+    const bounds *bounds;       /* [COOC_FEATURES]: of the texture features */
     size_t i;                   /* index of the row */
     int dims;                   /* 3 for stacks, 2 for pictures */
     bool has_shape;             /* the result has the columns of OBJ_SHAPE */
@@ -280,12 +286,12 @@ static const char *percentiles_fault(const row *r, double lo, double hi)
     const double median = real_of(r, "object_intensity_median");
     const double order[] = { lo, p[0], p[1], p[2], median, p[3], p[4], p[5], hi };
 
-    for (size_t k = 1; k < sizeof order / sizeof order[0]; k++) {
+    for (size_t k = 1; k < sizeof order / sizeof order[0]; k++)
         if (!(order[k] >= order[k - 1]))
             return "object_intensity_percentile: not in order with minimum, median and maximum";
-        if (fabs(order[k] * 100 - floor(order[k] * 100 + 0.5)) > 1e-6)
+    for (size_t k = 0; k < OBJ_PERCENTILES; k++)
+        if (fabs(p[k] * 100 - (double)(int)(p[k] * 100 + 0.5)) > 1e-6)
             return "object_intensity_percentile: not a multiple of 0.01 grey values";
-    }
     return 2 * median == floor(2 * median)
                ? NULL
                : "object_intensity_median: neither a grey value nor halfway between two";
@@ -469,15 +475,12 @@ static const char *distance_fault(const row *r, const double *found, int distanc
     for (int i = 0; i < 3; i++)
         fits = fits || r->size[i] > distance;
     for (int i = 0; i < COOC_FEATURES; i++) {
-        double lo, hi;
-
         f[i] = NAN;
         if ((p->features >> i & 1) == 0)
             continue;
         f[i] = found[k++];
         nans += isnan(f[i]) != 0; /* isnan returns 1 on some systems and other numbers on others */
-        bounds_of(i, p->levels, &lo, &hi);
-        if (!isnan(f[i]) && !is_within(f[i], lo, hi))
+        if (!isnan(f[i]) && !is_within(f[i], r->bounds[i].lo, r->bounds[i].hi))
             return "object_glcm: a feature is beyond its bounds";
     }
     if (nans != 0 && nans != p->n_features)
@@ -527,8 +530,11 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
     const uint64_t n = wu_output_find(out, "object_label")->info.shape[0];
     uint64_t pixels = 0;
     column_cache cache = { .next = 0 };
+    bounds of_features[COOC_FEATURES];
     double most = 0;
 
+    for (int i = 0; i < COOC_FEATURES; i++)
+        bounds_of(i, p->levels, &of_features[i].lo, &of_features[i].hi);
     if (item->is_stack) {
         obj_mesh mesh;
 
@@ -547,6 +553,7 @@ tc_status obj_check_result(const void *params, const wu_item *item, const wu_out
                   .item = item,
                   .out = out,
                   .column_cache = &cache,
+                  .bounds = of_features,
                   .i = i,
                   .dims = item->is_stack ? 3 : 2,
                   .has_shape = (p->families & OBJ_SHAPE) != 0,
