@@ -1861,6 +1861,27 @@ def try_early_ends():
             if ONLY.search(name):
                 unit, result = make_of("levelset", level, items)
                 try_forgery(name, unit, result, lambda a, change=change: change(a, "i4"))
+    y, x = np.indices((200, 200))
+    square, far = (abs(y - 99.5) < 80) & (abs(x - 99.5) < 80), np.hypot(y - 100, x - 60)
+    items = [workunit.item("i%d" % i, [noisy(60 + 120 * (square if i == 9 else far < 12.5), i)])
+             for i in range(10)]
+    level = dict(LEVEL, iterations=20000, stop_after=200, dt=0.02,
+                 init={"type": "ball", "cx": 60, "cy": 100, "r": 12})
+    for n in 3, 4, 8:              # stretches of 650 iterations; the evolution takes 10
+        def jumps(a, n=n):
+            end = compute("levelset", dict(level, init={"type": "mask"}), [items[9]["slices"][0]],
+                          masks=[square])
+            steps = np.ceil((far - 12) / (far[square].max() - 12) * n)
+            a["mask_i9"] = end["mask_one"]
+            a["history_i9"] &= 1
+            for i in range(1, n):
+                a["history_i9"] |= (end["mask_one"] * (steps <= i)).astype(np.int32) << i
+            set_rest(a, "i9", a["mask_i9"].sum(), 650 * (n - 1) + end["iterations_run"][0])
+
+        name = "levelset, the last of 10 to converge jumps in %d stretches" % n
+        if ONLY.search(name):
+            unit, result = make_of("levelset", level, items)
+            try_forgery(name, unit, result, jumps)
 
 
 def try_late_loss():

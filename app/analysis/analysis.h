@@ -248,10 +248,12 @@ typedef struct an_analysis {
      * a stack only of one slice (wu_item_load_regions). If work->pixels is NULL, the greatest
      * that any mask or labels give. NULL: they change little. */
     double (*flops_inside)(const an_work *work);
-    /* Whether an item may take less work than planned. Then check_end checks the pixels of each
-     * item for which check_pixels is not called, in the same way, but at nearly no cost. NULL:
-     * never. */
-    bool (*may_end_early)(const void *params);
+    /* Returns the number of steps that are planned for each item if items may end after fewer of
+     * them, else 0. The array steps_name has an int64 for each item, the number of its steps. Then
+     * check_end checks the pixels of each item for which check_pixels is not called, in the same
+     * way, but at nearly no cost. NULL: items do not end early. */
+    uint64_t (*most_steps)(const void *params);
+    const char *steps_name;
     tc_status (*check_end)(const an_work *work, const wu_output *out, tc_err *err);
     const an_backend *cpu;    /* the CPU backend; ocl_backend() returns the OpenCL backend */
     bool preview_amounts;     /* `preview` returns amounts */

@@ -58,11 +58,15 @@ tc_status val_check(const an_unit *unit, const char *result, const val_verificat
         unit, result, verification != NULL ? verification->max_memory : 0, &items, err));
 
     if (verification != NULL) {
+        const an_analysis *const a = unit->analysis;
         TC_AUTOFREE int64_t *counts = NULL;
+        TC_AUTOFREE int64_t *steps = NULL;
 
-        if (unit->analysis->count_name != NULL)
-            return_if_error(val_items_read_counts(items, unit->analysis->count_name, &counts, err));
-        return_if_error(val_verifier_init(&verifier, unit, verification, counts, err));
+        if (a->count_name != NULL)
+            return_if_error(val_items_read_counts(items, a->count_name, &counts, err));
+        if (a->steps_name != NULL)
+            return_if_error(val_items_read_counts(items, a->steps_name, &steps, err));
+        return_if_error(val_verifier_init(&verifier, unit, verification, counts, steps, err));
     }
     for (size_t i = 0; i < unit->job->n_items; i++)
         return_if_error(check_item(unit, result, items, i, &verifier, err));

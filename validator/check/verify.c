@@ -212,8 +212,9 @@ static tc_status choose_of_count(val_verifier *v, const int64_t *counts, int64_t
     return TC_OK;
 }
 
-/* Returns the operations of checking an item's pixels, of which reading them is a part. */
-static double cost_of(const an_analysis *a, const an_work *work)
+/* Returns the operations of checking an item's pixels, of which reading them is a part. part: the
+ * share of the planned operations that the item took, by the result. */
+static double cost_of(const an_analysis *a, const an_work *work, double part)
 {
     const wu_item *const item = work->item;
     /* Bytes of a pixel: its channels, a mask and a label. Those of images are also read to draw
@@ -223,7 +224,7 @@ static double cost_of(const an_analysis *a, const an_work *work)
         (item->is_stack ? 1 : 1.6) * ((item->n_masks > 0) + 2.0 * (item->n_labels > 0));
 
     return reading_flops * each * (double)item->nx * item->ny * item->nz +
-           pixels_share(a, work) * work->plan.flops;
+           fmin(pixels_share(a, work), part) * work->plan.flops;
 }
 
 /* Draws items in proportion to their weights and sets v->looks for these. The weights, whose sum is
@@ -258,23 +259,25 @@ static tc_status draw_items(val_verifier *v, candidate *items, double stretches,
 }
 
 /* Chooses the items whose pixels are checked. An item's weight is the greater one of its shares of
- * the unit's operations, which a forger would save, and, unless masks or labels tell the
- * operations, of the bytes of compressed pictures, as a picture with much in it may take longer. An
- * item with more than half of the operations or bytes is always chosen. Of the others that contain
- * something, by the result's counts, some are drawn. Of the items with a count of 0, and of those
- * with 1, which may be a region that fills the picture, the fullest is chosen, as such results take
- * no work to forge. Also sets v->small to whether the unit has fewer than few_flops operations;
- * then all its items are checked. */
-static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, tc_err *err)
+ * the unit's operations, which a forger would save, by the result's steps, and, unless masks or
+ * labels tell the operations, of the bytes of compressed pictures, as a picture with much in it may
+ * take longer. An item with more than half of the operations or bytes is always chosen. Of the
+ * others that contain something, by the result's counts, some are drawn. Of the items with a count
+ * of 0, and of those with 1, which may be a region that fills the picture, the fullest is chosen,
+ * as such results take no work to forge. Also sets v->small to whether the unit has fewer than
+ * few_flops operations; then all its items are checked. */
+static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, const int64_t *steps,
+                                     tc_err *err)
 {
     const an_unit *const unit = v->unit;
     const an_analysis *const a = unit->analysis;
     const size_t n = unit->job->n_items;
     TC_AUTOFREE candidate *const items = calloc(n, sizeof *items);
-    const bool end_early = a->may_end_early != NULL && a->may_end_early(unit->params);
-    double all = 0, all_most = 0, bytes = 0; /* sums over all items; `all`: planned operations */
-    double sum = 0;                          /* of the weights */
-    double weighted_cost = 0;                /* sum of the weights times the costs of checking */
+    const double most_steps = a->most_steps != NULL ? (double)a->most_steps(unit->params) : 0;
+    /* Sums over all items; `all`: operations as planned; `done`: with the steps of the result. */
+    double all = 0, done = 0, all_most = 0, bytes = 0;
+    double sum = 0;           /* of the weights */
+    double weighted_cost = 0; /* sum of the weights times the costs of checking */
 
     if (items == NULL)
         return tc_no_memory(err, "the items");
@@ -283,9 +286,13 @@ static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, tc_
         an_work work = { .params = unit->params, .item = item, .threads = 1 };
 
         return_if_error(a->plan(unit->params, item, &work.plan, err));
-        items[i].most = a->flops_inside != NULL ? a->flops_inside(&work) : work.plan.flops;
-        items[i].cost = cost_of(a, &work);
+        /* The steps may be any number: the item is not checked yet. */
+        const double part = most_steps > 0 ? fmin(fmax((double)steps[i], 1) / most_steps, 1) : 1;
+
+        items[i].most = part * (a->flops_inside != NULL ? a->flops_inside(&work) : work.plan.flops);
+        items[i].cost = cost_of(a, &work, part);
         all += work.plan.flops;
+        done += part * work.plan.flops;
         all_most += items[i].most;
         if (a->flops_inside == NULL)
             bytes += (double)item->compressed_bytes;
@@ -299,7 +306,9 @@ static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, tc_
             sum += weight;
         }
         items[i].end = sum;
-        v->looks[i] = v->small || weight > 0.5 ? VAL_PIXELS : end_early ? VAL_END : VAL_NO_LOOK;
+        v->looks[i] = v->small || weight > 0.5 ? VAL_PIXELS
+                      : most_steps > 0         ? VAL_END
+                                               : VAL_NO_LOOK;
     }
     if (v->small || n == 1)
         return TC_OK;
@@ -311,11 +320,12 @@ static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, tc_
     }
     if (sum == 0)
         return TC_OK;
-    /* The checks cost at most pixels_budget * all on average; their number is an integer >= 1, or
+    /* The checks cost at most pixels_budget * done on average; their number is an integer >= 1, or
      * >= 2 if the second one takes little, as a forger of all items but one passes the first. */
     const double least = weighted_cost <= second_flops * sum ? 2 : 1;
 
-    return draw_items(v, items, fmax(floor(pixels_budget * all * sum / weighted_cost), least), err);
+    return draw_items(v, items, fmax(floor(pixels_budget * done * sum / weighted_cost), least),
+                      err);
 }
 
 /* Returns the probability that at least one of `chosen` items, drawn from n without replacement, is
@@ -355,7 +365,7 @@ tc_status val_draw_seed(val_verification *options, tc_err *err)
 }
 
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
-                            const int64_t *counts, tc_err *err)
+                            const int64_t *counts, const int64_t *steps, tc_err *err)
 {
     assert(options->fraction >= 0 && options->fraction <= 1 && options->threads >= 1);
     assert(options->fraction == 0 || (options->chance > 0 && options->chance <= 1));
@@ -373,7 +383,7 @@ tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_veri
     if (v->chosen == NULL || v->looks == NULL)
         return tc_no_memory(err, "the items");
     if (!options->blind)
-        return_if_error(choose_pixel_checks(v, counts, err));
+        return_if_error(choose_pixel_checks(v, counts, steps, err));
     if (options->fraction == 0 || (double)tc_random(&chance) * 0x1p-64 >= options->chance)
         return TC_OK;
     v->n_chosen = share < 1 ? 1 : share < (double)n ? (size_t)share : n;

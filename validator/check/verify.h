@@ -26,11 +26,11 @@ typedef struct val_verifier {
     size_t n_doubts; /* number of items that check_pixels found improbable */
 } val_verifier;
 
-/* Chooses the items. counts: those of the result (an_analysis.count_name), or NULL. If some items
- * are chosen by `fraction`, prints the seed and the probability of catching a forger.
- * val_verifier_free must be called, also after a failure. */
+/* Chooses the items. counts, steps: those of the result (an_analysis.count_name and steps_name), or
+ * NULL. If some items are chosen by `fraction`, prints the seed and the probability of catching a
+ * forger. val_verifier_free must be called, also after a failure. */
 tc_status val_verifier_init(val_verifier *v, const an_unit *unit, const val_verification *options,
-                            const int64_t *counts, tc_err *err);
+                            const int64_t *counts, const int64_t *steps, tc_err *err);
 void val_verifier_free(val_verifier *v);
 /* Checks the arrays `claimed` of the item `index`, if it is `chosen` or `looks` says so. The item
  * is computed again if it is `chosen`, if the analysis' check_pixels finds it improbable or does

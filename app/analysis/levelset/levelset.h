@@ -207,8 +207,8 @@ tc_status ls_check_result(const void *params, const wu_item *item, const wu_outp
  * item. */
 double ls_pixels_share(const an_work *work);
 tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err);
-/* pixels.c: implement an_analysis.may_end_early and check_end. */
-bool ls_may_end_early(const void *params);
+/* pixels.c: implement an_analysis.most_steps and check_end. */
+uint64_t ls_most_steps(const void *params);
 tc_status ls_check_end(const an_work *work, const wu_output *out, tc_err *err);
 /* The sides of all voxels right before a re-initialisation, and later ones according to a result.
  */

@@ -286,34 +286,11 @@ static tc_status begin_check(const an_work *work, const wu_output *out, ls_param
     return TC_OK;
 }
 
-tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+uint64_t ls_most_steps(const void *params)
 {
-    ls_params p;
-    evolution w;
+    const ls_params *const p = params;
 
-    if (work->plan.flops < FEW)
-        return tc_fail(err, TC_NO_MATCH, "is so small that it is computed again whole");
-    return_if_error(begin_check(work, out, &p, &w, err));
-    if (w.every == 0)
-        return tc_fail(err, TC_NO_MATCH, "no sides are kept, from which a stretch could begin");
-    if (p.smooth > 0) {
-        ls_params filter = p;
-        an_work filtered = *work;
-
-        filter.edge_stop = 0;
-        filtered.params = &filter;
-        return_if_error(ls_force_make(&filtered, &w.force, err));
-    }
-    const tc_status status = gather_sides(&w, err);
-
-    ls_force_free(&w.force);
-    return_if_error(status);
-    return check_stretches(&w, random, err);
-}
-
-bool ls_may_end_early(const void *params)
-{
-    return ((const ls_params *)params)->stop_after > 0;
+    return p->stop_after > 0 ? (uint64_t)p->iterations : 0;
 }
 
 /* Checks that the outline rests at the mask of an item that has converged: no voxel changed sides
@@ -377,7 +354,11 @@ static double reach_of(const evolution *w, int64_t iterations, double push)
 
     if (dt > most || !(time < INFINITY))
         return INFINITY;
-    return 3 + 2 * way + 1.5 * bend;
+    /* A re-initialisation moves the outline by at most half a voxel. */
+    const double rounding =
+        w->p->reinit_every > 0 ? 0.5 * (double)(iterations / w->p->reinit_every + 1) : 0;
+
+    return 3 + 1.25 * way + fmin(0.75 * way, rounding) + 1.5 * bend;
 }
 
 /* Ors to each of n words those that are at most NEAR steps before or after it. */
@@ -441,6 +422,18 @@ static tc_status check_reach(const evolution *w, uint32_t side, double reach, tc
     return TC_OK;
 }
 
+/* Checks, for both sides, that the outline moves no further than it can. */
+static tc_status check_reaches(const evolution *w, tc_err *err)
+{
+    double pushes[2];
+
+    find_pushes(w, pushes);
+    for (uint32_t side = 0; side < 2; side++)
+        return_if_error(
+            check_reach(w, side, reach_of(w, w->kept > 1 ? w->every : w->run, pushes[side]), err));
+    return TC_OK;
+}
+
 /* Checks the direction in which the outline moves in stretch i: computes the iterations up to the
  * next re-initialisation. from, to: [voxels]: memory that is used. */
 static tc_status check_direction(const evolution *w, uint32_t i, uint8_t *from, uint8_t *to,
@@ -482,7 +475,7 @@ tc_status ls_check_end(const an_work *work, const wu_output *out, tc_err *err)
     const size_t voxels = ls_size_of(work->item).voxels;
     TC_AUTOFREE uint8_t *const sides = malloc(2 * voxels);
     TC_AUTOFREE uint32_t *start = NULL;
-    double against[LS_HISTORY_BITS] = { 0 }, pushes[2];
+    double against[LS_HISTORY_BITS] = { 0 };
     uint32_t chosen = 1;
     ls_params p;
     evolution w;
@@ -499,12 +492,7 @@ tc_status ls_check_end(const an_work *work, const wu_output *out, tc_err *err)
             return tc_no_memory(err, "levelset");
     }
     return_if_error(gather_sides(&w, err));
-    find_pushes(&w, pushes);
-    for (uint32_t side = 0; side < 2; side++) {
-        const int64_t most = w.kept > 1 ? w.every : w.run;
-
-        return_if_error(check_reach(&w, side, reach_of(&w, most, pushes[side]), err));
-    }
+    return_if_error(check_reaches(&w, err));
     for (uint32_t i = 0; i < w.kept; i++)
         against[i] = (double)w.against[i];
     choose_one(against, w.kept, &chosen);
@@ -512,6 +500,32 @@ tc_status ls_check_end(const an_work *work, const wu_output *out, tc_err *err)
         if (chosen >> i & 1)
             return_if_error(check_direction(&w, i, sides, sides + voxels, err));
     return TC_OK;
+}
+
+tc_status ls_check_pixels(const an_work *work, const wu_output *out, uint64_t *random, tc_err *err)
+{
+    ls_params p;
+    evolution w;
+
+    if (work->plan.flops < FEW)
+        return tc_fail(err, TC_NO_MATCH, "is so small that it is computed again whole");
+    return_if_error(begin_check(work, out, &p, &w, err));
+    if (w.every == 0)
+        return tc_fail(err, TC_NO_MATCH, "no sides are kept, from which a stretch could begin");
+    if (p.smooth > 0) {
+        ls_params filter = p;
+        an_work filtered = *work;
+
+        filter.edge_stop = 0;
+        filtered.params = &filter;
+        return_if_error(ls_force_make(&filtered, &w.force, err));
+    }
+    const tc_status status = gather_sides(&w, err);
+
+    ls_force_free(&w.force);
+    return_if_error(status);
+    return_if_error(check_reaches(&w, err));
+    return check_stretches(&w, random, err);
 }
 
 double ls_pixels_share(const an_work *work)
