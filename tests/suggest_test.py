@@ -178,6 +178,37 @@ def test_touching():
            "%d %s" % (found, r.stderr))
 
 
+def test_uneven_light():
+    """Light that falls to one side or to the corners: cells are counted, not what is lit. In the
+    last picture, the light is even in the part that a look at the picture analyses."""
+    rng = np.random.default_rng(17)
+    for size, kind, fall, dark, contrast in (
+            (400, "side", 0.35, True, 0.45), (512, "side", 0.4, True, 0.2),
+            (450, "side", 0.6, False, 0.3), (512, "corners", 0.3, True, 0.2),
+            (400, "corners", 0.5, True, 0.35), (512, "corners", 0.65, False, 0.5),
+            (1200, "corners", 0.7, True, 0.4)):
+        y, x = np.mgrid[:size, :size] / size - 0.5
+        light = 1 - fall * (x + 0.5 if kind == "side" else 2 * (x ** 2 + y ** 2))
+        cells, pitch = np.zeros((size, size)), size // 6
+        for cy in range(pitch // 2, size - pitch // 3, pitch):
+            for cx in range(pitch // 2, size - pitch // 3, pitch):
+                a, b = np.ogrid[-cy:size - cy, -cx:size - cx]
+                cells[((a + rng.uniform(-6, 6)) / 14) ** 2 +
+                      ((b + rng.uniform(-6, 6)) / rng.uniform(9, 17)) ** 2 < 1] = 1
+        cells = ndimage.gaussian_filter(cells, 0.8)
+        picture = (210 * (1 - contrast * cells) if dark else 40 + 200 * contrast * cells) * light
+        name = "light_%d_%s_%g" % (size, kind, fall)
+        r = analyse("cellcount", name, save(name + ".png", np.clip(
+            picture + rng.normal(0, 3, cells.shape), 0, 255).round().astype(np.uint8)))
+        with open(path(name, "items.csv"), newline="") as f:
+            row = next(csv.DictReader(f))
+        p = parameters(name)
+        tap.ok(row["count"] == "36" and row["mark"] == "ok" and
+               p["polarity"] == ("dark" if dark else "bright"),
+               "%s cells in light that falls by %g to the %s, %d pixels" % (
+                   "dark" if dark else "bright", fall, kind, size), [row, p, r.stderr])
+
+
 def test_cellcount():
     rng = np.random.default_rng(5)
     for dark in (True, False):
@@ -600,6 +631,7 @@ def main():
     test_touching()
     test_small_kinds()
     test_cellcount()
+    test_uneven_light()
     test_groups()
     test_glcm()
     test_volume()

@@ -10,6 +10,9 @@
  * the separate and smaller regions. Then the polarity is that of the larger and rounder regions,
  * and fill_holes is false.
  *
+ * background: suggested for dark cells if the outlines of regions are much sharper with evened
+ * light than without; both are tried, each with its own polarity.
+ *
  * threshold: "local" if any picture has bright cells, or if in any picture a local threshold finds
  * smaller cells than Otsu's threshold does. Its window is 2.4 times the diameter of the cells that
  * it finds.
@@ -35,10 +38,13 @@
 enum { BINS = 64 };
 /* Regions whose typical areas have a ratio greater than this are different kinds of objects. */
 enum { MOST_RATIO = 4 };
+/* Outlines are sharper than others if they have more than this many times the sharpness. */
+static const double sharper = 1.3;
 /* The values that are suggested for these parameters. */
 enum {
     OFFSET_PERCENT = 20,  /* offset_percent */
     CLASSES = 4,          /* classes */
+    EVEN_RADIUS = 60,     /* background.radius, in pixels: more than that of most cells */
     CONTRAST_PERCENT = 40 /* min_contrast.percent */
 };
 
@@ -87,7 +93,7 @@ typedef struct uncut_regions {
     double pixels; /* total number of pixels of the regions */
     double round;  /* share of these pixels that lie in the disc with the area and centroid of their
                       region: 1 if all regions are discs, and less than 0.85 for the gaps between
-                      touching discs; 0 if the result has no labels to compute it from */
+                      touching discs */
 } uncut_regions;
 
 /* The results of an analysis of all pictures with the same parameters. The arrays without a size
@@ -103,6 +109,7 @@ typedef struct trial {
     int64_t threshold[AN_MAX_PICTURES]; /* the threshold that the analysis used */
     bool bright[AN_MAX_PICTURES];       /* polarity "auto": whether cells are bright */
     uncut_regions uncut[AN_MAX_PICTURES];
+    double sharp[AN_MAX_PICTURES]; /* sharpness of the regions' outlines */
 } trial;
 
 /* Appends the areas of a result's regions to those of t. */
@@ -136,15 +143,19 @@ static void count_in_discs(const wu_output *found, const int32_t *labels, uint32
     }
 }
 
-/* Sets *out from `found`, the result of a picture that has nx columns. out->round is 0 if the
- * result has no labels. */
-static tc_status measure_uncut(const wu_output *found, uint32_t nx, uncut_regions *out, tc_err *err)
+/* The labels of a result, its last array. */
+static const int32_t *labels_of(const wu_output *found)
+{
+    return found->arrays[found->n - 1].data;
+}
+
+/* Sets *out from `found`, the result of a picture that has nx columns and n_pixels pixels. */
+static tc_status measure_uncut(const wu_output *found, uint32_t nx, size_t n_pixels,
+                               uncut_regions *out, tc_err *err)
 {
     const size_t n = (size_t)wu_output_find(found, "region_area")->info.shape[0];
     const int64_t *const area = wu_output_data(found, "region_area");
     const uint8_t *const border = wu_output_data(found, "region_border");
-    const wu_out_array *const last =
-        &found->arrays[found->n - 1]; /* the labels, if there are any */
     TC_AUTOFREE int64_t *const areas = malloc((n + 1) * sizeof *areas);
     TC_AUTOFREE int64_t *const inside = calloc(n + 1, sizeof *inside);
     double in_discs = 0;
@@ -156,8 +167,7 @@ static tc_status measure_uncut(const wu_output *found, uint32_t nx, uncut_region
         if (border[i] == 0)
             areas[k++] = area[i];
     out->typical = cc_area_quantile(areas, k, 1, 2);
-    if (last->info.ndim == 2 && last->info.dtype == WU_I32)
-        count_in_discs(found, last->data, nx, (size_t)(last->info.shape[0] * nx), inside);
+    count_in_discs(found, labels_of(found), nx, n_pixels, inside);
     for (size_t i = 0; i < n; i++) {
         if (border[i] != 0 || area[i] < out->typical / 4)
             continue;
@@ -169,10 +179,25 @@ static tc_status measure_uncut(const wu_output *found, uint32_t nx, uncut_region
     return TC_OK;
 }
 
+/* Returns the sharpness of outlines: the mean absolute difference, in grey values, between the two
+ * pixels of each pair of horizontal neighbours that has one pixel in a region. labels NULL: of all
+ * pairs of horizontal neighbours. */
+static double sharpness(const wu_pixels *px, const int32_t *labels)
+{
+    double sum = 0, n = 0;
+    for (size_t i = 0; i + 1 < (size_t)px->nx * px->ny; i++)
+        if ((i + 1) % px->nx != 0 && (labels == NULL || (labels[i] == 0) != (labels[i + 1] == 0))) {
+            sum += fabs((double)wu_grey_value(px, i) - wu_grey_value(px, i + 1));
+            n++;
+        }
+    return n > 0 ? sum / n : 0;
+}
+
 /* Analyses picture i and adds the result to t. */
 static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t *parameters,
                              trial *t, tc_err *err)
 {
+    const wu_pixels *const px = &pictures->pixels[i];
     TC_AUTO(wu_output_free) wu_output found;
     const size_t before = t->n;
     tc_status status = an_try_parameters(&an_cellcount, pictures, i, parameters, &found, err);
@@ -183,7 +208,8 @@ static tc_status try_picture(const an_pictures *pictures, size_t i, const json_t
     t->threshold[i] = *(const int64_t *)wu_output_data(&found, "threshold");
     t->bright[i] = bright != NULL && *(const uint8_t *)bright->data != 0;
     return_if_error(append_areas(&found, t, err));
-    return_if_error(measure_uncut(&found, pictures->items[i].nx, &t->uncut[i], err));
+    return_if_error(measure_uncut(&found, px->nx, (size_t)px->nx * px->ny, &t->uncut[i], err));
+    t->sharp[i] = sharpness(px, labels_of(&found));
     t->of_picture[i] = cc_area_quantile(t->area + before, t->n - before, 1, 2);
     for (size_t k = before; k < t->n; k++)
         t->cells[i] += t->area[k] >= t->of_picture[i] / 12;
@@ -320,8 +346,7 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
         suspects += may_touch(pictures, i, &trials[*best]);
     if (json_object_get(given, "fill_holes") != NULL || 2 * suspects <= pictures->n)
         return TC_OK;
-    tc_status status = json_object_set_new(parameters, "fill_holes", json_false()) == 0 &&
-                               json_object_set_new(parameters, "labels", json_true()) == 0
+    tc_status status = json_object_set_new(parameters, "fill_holes", json_false()) == 0
                            ? TC_OK
                            : tc_no_memory(err, "a suggestion");
     if (status == TC_OK)
@@ -352,7 +377,6 @@ static tc_status find_touching(const an_pictures *pictures, const json_t *given,
     free(unfilled[1].area);
     if (status == TC_OK &&
         (json_object_set_new(parameters, "fill_holes", json_boolean(!touch)) != 0 ||
-         json_object_set_new(parameters, "labels", json_false()) != 0 ||
          json_object_set_new(parameters, "polarity", json_string(words[*best])) != 0 ||
          json_object_set_new(out->parameters, "fill_holes", json_boolean(!touch)) != 0))
         status = tc_no_memory(err, "a suggestion");
@@ -382,26 +406,9 @@ static void explain_polarity(const trial trials[3], size_t best, char *why, size
 
 /* --- threshold ------------------------------------------------------------------------------- */
 
-/* Returns the sharpness of outlines: the mean absolute difference, in grey values, between the two
- * pixels of each pair of horizontal neighbours that has one pixel below the threshold. */
-static double sharpness(const wu_pixels *px, int64_t threshold)
-{
-    double sum = 0, n = 0;
-    for (size_t y = 0; y < px->ny; y++)
-        for (size_t x = 0; x + 1 < px->nx; x++) {
-            const int64_t a = wu_grey_value(px, y * px->nx + x),
-                          b = wu_grey_value(px, y * px->nx + x + 1);
-            if ((a < threshold) != (b < threshold)) {
-                sum += fabs((double)(a - b));
-                n++;
-            }
-        }
-    return n > 0 ? sum / n : 0;
-}
-
 /* Sets *inner to whether, in most pictures, the darkest of four classes seems to consist of small
  * objects within larger, paler regions, such as nuclei in cytoplasm. otsu: the trial with two
- * classes. Outlines must have more than 1.3 times the sharpness. */
+ * classes. Outlines must be `sharper`. */
 static tc_status find_inner(const an_pictures *pictures, const json_t *parameters,
                             const trial *otsu, bool *inner, tc_err *err)
 {
@@ -413,9 +420,7 @@ static tc_status find_inner(const an_pictures *pictures, const json_t *parameter
                            : try_all(pictures, copy, "classes", json_integer(CLASSES), &four, err);
     for (size_t i = 0; status == TC_OK && i < pictures->n; i++)
         votes += four.of_picture[i] <= otsu->of_picture[i] / MOST_RATIO &&
-                 four.cells[i] >= otsu->cells[i] &&
-                 sharpness(&pictures->pixels[i], four.threshold[i]) >
-                     1.3 * sharpness(&pictures->pixels[i], otsu->threshold[i]);
+                 four.cells[i] >= otsu->cells[i] && four.sharp[i] > sharper * otsu->sharp[i];
     *inner = status == TC_OK && 2 * votes > pictures->n;
     if (copy != NULL)
         free(four.area);
@@ -631,7 +636,9 @@ static tc_status add_area(an_suggestion *out, const an_pictures *pictures, const
 
 /* Sets *dish to whether picture i shows a dish, which is a disc that covers at least 0.3 of the
  * picture and is darker or brighter than Otsu's threshold. A region is taken for a disc if the
- * sides of its box differ by less than a tenth and it fills about pi / 4 = 0.785 of the box. */
+ * sides of its box differ by less than a tenth and it fills about pi / 4 = 0.785 of the box. Its
+ * outline must be sharp, unlike that of the lit middle of a picture: neighbours across it differ at
+ * least three times as much as others. */
 static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err *err)
 {
     static const char *const words[] = { "dark", "bright" };
@@ -639,21 +646,24 @@ static tc_status is_dish(const an_pictures *whole, size_t i, bool *dish, tc_err 
     tc_status status = TC_OK;
     *dish = false;
     for (size_t k = 0; status == TC_OK && !*dish && k < 2; k++) {
-        json_t *const parameters = json_pack("{s:s, s:b, s:i}", "polarity", words[k], "fill_holes",
-                                             1, "min_area", (int)(0.3 * pixels + 1));
+        json_t *const parameters =
+            json_pack("{s:s, s:b, s:b, s:i}", "polarity", words[k], "labels", 1, "fill_holes", 1,
+                      "min_area", (int)(0.3 * pixels + 1));
         wu_output found = { .n = 0 };
         status = parameters == NULL
                      ? tc_no_memory(err, "a suggestion")
                      : an_try_parameters(&an_cellcount, whole, i, parameters, &found, err);
         if (status == TC_OK) {
             const wu_out_array *const areas = wu_output_find(&found, "region_area");
+            const bool sharp = sharpness(&whole->pixels[i], labels_of(&found)) >=
+                               3 * sharpness(&whole->pixels[i], NULL);
             const int64_t *const area = areas->data, *const b =
                                                          wu_output_data(&found, "region_bbox");
             for (size_t r = 0; r < (size_t)areas->info.shape[0]; r++) {
                 const double height = (double)(b[4 * r + 2] - b[4 * r]),
                              width = (double)(b[4 * r + 3] - b[4 * r + 1]),
                              fill = (double)area[r] / (height * width);
-                *dish = *dish || (fill > 0.74 && fill < 0.82 && height < 1.1 * width &&
+                *dish = *dish || (sharp && fill > 0.74 && fill < 0.82 && height < 1.1 * width &&
                                   width < 1.1 * height);
             }
         }
@@ -676,6 +686,114 @@ static tc_status find_dishes(const an_pictures *pictures, int64_t typical, bool 
         votes += dish && typical < (int64_t)pictures->items[i].nx * pictures->items[i].ny / 100;
     }
     *dishes = status == TC_OK && 2 * votes > pictures->n;
+    return status;
+}
+
+/* --- light ----------------------------------------------------------------------------------- */
+
+static void free_trials(trial trials[3])
+{
+    for (size_t k = 0; k < 3; k++)
+        free(trials[k].area);
+}
+
+/* Adds to the parameters a background that evens out the light. */
+static tc_status add_background(json_t *parameters, tc_err *err)
+{
+    return json_object_set_new(parameters, "background",
+                               json_pack("{s:s, s:i, s:s}", "method", "lines", "radius",
+                                         (int)EVEN_RADIUS, "by", "ratio")) == 0
+               ? TC_OK
+               : tc_no_memory(err, "a suggestion");
+}
+
+/* Analyses the pictures without (index 0) and with (1) evened light, and chooses a polarity for
+ * each. Sets *uneven to whether, in most pictures, evened light makes the outlines `sharper`: in
+ * uneven light, a threshold for the whole picture also outlines parts of the background. On success
+ * and failure, the caller frees the trials. */
+static tc_status compare_light(const an_pictures *pictures, const json_t *parameters,
+                               trial trials[2][3], size_t best[2], bool *uneven, tc_err *err)
+{
+    /* With a given polarity that is wrong, and with filled holes, the only region may be the whole
+     * picture, which has no outline. */
+    const bool is_polarity_given = json_object_get(parameters, "polarity") != NULL;
+    size_t votes = 0;
+    memset(trials, 0, 2 * sizeof *trials);
+    for (size_t k = 0; k < 2; k++) {
+        json_auto_t *copy = json_deep_copy(parameters);
+        if (copy == NULL)
+            return tc_no_memory(err, "a suggestion");
+        if (k == 1)
+            return_if_error(add_background(copy, err));
+        return_if_error(choose_polarity(pictures, copy, trials[k], &best[k], err));
+    }
+    for (size_t i = 0; i < pictures->n; i++)
+        votes += trials[1][best[1]].sharp[i] > sharper * trials[0][best[0]].sharp[i] &&
+                 (trials[0][best[0]].sharp[i] > 0 || !is_polarity_given);
+    *uneven = 2 * votes > pictures->n;
+    return TC_OK;
+}
+
+/* Sets *uneven to what compare_light finds in the complete pictures. Pictures of dishes, whose rims
+ * would be compared, are not judged. */
+static tc_status compare_whole(const an_pictures *whole, const json_t *parameters, bool *uneven,
+                               tc_err *err)
+{
+    trial trials[2][3];
+    size_t best[2], dishes = 0;
+    for (size_t i = 0; i < whole->n; i++) {
+        bool dish;
+        return_if_error(is_dish(whole, i, &dish, err));
+        dishes += dish;
+    }
+    if (2 * dishes > whole->n)
+        return TC_OK;
+    const tc_status status = compare_light(whole, parameters, trials, best, uneven, err);
+    free_trials(trials[0]);
+    free_trials(trials[1]);
+    return status;
+}
+
+/* Whether some pictures may be only parts of larger ones. */
+static bool are_parts(const an_pictures *pictures)
+{
+    size_t i = 0;
+    while (i < pictures->n && pictures->items[i].nx < AN_MIDDLE_SIDE &&
+           pictures->items[i].ny < AN_MIDDLE_SIDE)
+        i++;
+    return pictures->whole != NULL && i < pictures->n;
+}
+
+/* Chooses the polarity, and sets it in the parameters and *best. Sets *uneven to whether cells are
+ * dark, or were taken for dark, and the light is uneven. If so, adds a background to the
+ * parameters, with which the polarity is chosen. Sets the trials with each polarity; their
+ * thresholds are those without a background. */
+static tc_status choose_light(const an_pictures *pictures, json_t *parameters, trial trials[3],
+                              size_t *best, bool *uneven, tc_err *err)
+{
+    static const char *const words[] = { "dark", "bright", "auto" };
+    static const char *const keys[] = { "threshold", "background", "classes", "scale", NULL };
+    trial found[2][3];
+    size_t polarity[2] = { CC_DARK, CC_DARK };
+    *uneven = false;
+    if (is_given(parameters, keys))
+        return choose_polarity(pictures, parameters, trials, best, err);
+    tc_status status = compare_light(pictures, parameters, found, polarity, uneven, err);
+    if (status == TC_OK && !*uneven && are_parts(pictures))
+        status = compare_whole(pictures->whole, parameters, uneven, err);
+    *uneven =
+        *uneven && polarity[1] != CC_AUTO && (polarity[0] == CC_DARK || polarity[1] == CC_DARK);
+    *best = polarity[*uneven];
+    for (size_t k = 0; k < 3; k++) {
+        trials[k] = found[*uneven][k];
+        memcpy(trials[k].threshold, found[0][k].threshold, sizeof trials[k].threshold);
+    }
+    free_trials(found[!*uneven]);
+    if (status == TC_OK && *uneven)
+        status = add_background(parameters, err);
+    if (status == TC_OK &&
+        json_object_set_new(parameters, "polarity", json_string(words[*best])) != 0)
+        status = tc_no_memory(err, "a suggestion");
     return status;
 }
 
@@ -743,6 +861,7 @@ static tc_status suggest_dish(an_suggestion *out, const an_pictures *pictures, c
         else
             json_decref(all[k].value);
     json_object_del(out->parameters, "classes");
+    json_object_del(out->parameters, "background");
     out->doubt[0] = '\0';
     out->each_doubt = NULL;
     return status;
@@ -781,7 +900,7 @@ static tc_status suggest_usual(const json_t *given, an_suggestion *out, bool *lo
     *parameters = json_deep_copy(given);
     return_if_error(status);
     if (*parameters == NULL || json_object_update_missing(*parameters, out->parameters) != 0 ||
-        json_object_set_new(*parameters, "labels", json_false()) != 0)
+        json_object_set_new(*parameters, "labels", json_true()) != 0)
         return tc_no_memory(err, "a suggestion");
     for (size_t k = 0; k < sizeof filters / sizeof *filters; k++)
         json_object_del(*parameters, filters[k]);
@@ -802,11 +921,11 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
     trial trials[3] = { { .n = 0 } }, last = { .n = 0 };
     json_t *parameters = NULL;
     size_t best = CC_DARK;
-    bool local = false, dishes = false;
+    bool local = false, dishes = false, uneven = false;
     char why[400] = "";
     tc_status status = suggest_usual(given, out, &local, &parameters, err);
     if (status == TC_OK)
-        status = choose_polarity(pictures, parameters, trials, &best, err);
+        status = choose_light(pictures, parameters, trials, &best, &uneven, err);
     if (status == TC_OK)
         status = find_touching(pictures, given, out, parameters, trials, &best, err);
     if (status == TC_OK)
@@ -822,9 +941,16 @@ tc_status cc_suggest(const an_pictures *pictures, const json_t *given, an_sugges
         if (value != NULL && json_object_set(parameters, local_keys[k], value) != 0)
             status = tc_no_memory(err, "a suggestion");
     }
-    if (status == TC_OK)
+    if (status == TC_OK && uneven && best == CC_DARK && !local) {
+        snprintf(why + n_why, sizeof why - n_why,
+                 "background: the light is uneven; with it evened out, outlines are sharper. ");
+        status = an_suggest_value(out, given, "background",
+                                  json_incref(json_object_get(parameters, "background")), err);
+    } else if (status == TC_OK)
         status = choose_threshold(out, pictures, given, parameters, best, local, &trials[best],
                                   why + n_why, sizeof why - n_why, err);
+    if (uneven) /* if it is suggested, it is added again from out->parameters */
+        json_object_del(parameters, "background");
     if (status == TC_OK && json_object_update(parameters, out->parameters) != 0)
         status = tc_no_memory(err, "a suggestion");
     if (status == TC_OK)
