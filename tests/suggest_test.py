@@ -207,6 +207,14 @@ def test_uneven_light():
                p["polarity"] == ("dark" if dark else "bright"),
                "%s cells in light that falls by %g to the %s, %d pixels" % (
                    "dark" if dark else "bright", fall, kind, size), [row, p, r.stderr])
+        if not dark:
+            continue
+        r = analyse("voting", name + "_voting", path(name + ".png"))
+        with open(path(name + "_voting", "items.csv"), newline="") as f:
+            row = next(csv.DictReader(f))
+        tap.ok(row["count"] == "36" and parameters(name + "_voting")["polarity"] == "dark" and
+               ("uneven" in row["why"]) == ("background" in p),
+               "the same, voting", [row, r.stderr])
 
 
 def test_cellcount():

@@ -8,7 +8,8 @@
  *
  * polarity: as cellcount suggests.
  *
- * foreground, only for images: "otsu", unless cells are pale in the middle. The value "otsu"
+ * foreground, only for images: "otsu", unless cells are pale in the middle, or the light is uneven
+ * (cellcount suggests a background); then a larger `floor` is to exclude noise. The value "otsu"
  * removes points on the background, where voting also finds some: between dense cells and in noise.
  */
 #include <math.h>
@@ -17,6 +18,9 @@
 
 #include "app/analysis/suggest.h"
 #include "app/analysis/voting/voting.h"
+
+/* The value of `floor` that is suggested for uneven light. */
+static const double uneven_floor = 5;
 
 /* Returns the radius to suggest for regions of this area, in pixels: `factor` times
  * voting_radius_of, at most a quarter of the smallest picture's shorter side. A radius below 10 is
@@ -179,6 +183,12 @@ tc_status voting_suggest(const an_pictures *pictures, const json_t *given, an_su
         memcpy(out->curves, for_cellcount.curves, sizeof out->curves);
         out->n_curves = for_cellcount.n_curves;
         for_cellcount.n_curves = 0; /* the curves now belong to `out` */
+    }
+    if (json_object_get(known, "background") != NULL && !pictures->of_stacks) {
+        out->each_doubt = "the light is uneven, which voting does not even out: points may lie in "
+                          "the background; to compare: --analysis cellcount";
+        snprintf(out->doubt, sizeof out->doubt, "%s", out->each_doubt);
+        return an_suggest_value(out, given, "floor", json_real(uneven_floor), err);
     }
     if (pictures->of_stacks)
         return TC_OK;
