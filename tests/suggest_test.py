@@ -472,6 +472,16 @@ def test_levelset():
     dice = 2 * (mask & truth).sum() / (mask.sum() + truth.sum())
     tap.ok(ended == [True] and dice > 0.97, "levelset: the outline of blurred discs comes to rest",
            (ended, dice))
+    for dark in (False, True):  # the structure is more than half of the picture
+        large = np.hypot(grid[0] - 60, (grid[1] - 70) / 1.15) < 57
+        picture = 90 + 80 * (large ^ dark) + rng.normal(0, 5, large.shape)
+        r = analyse("levelset", "large", save("large.png", picture.round().astype(np.uint8)))
+        with np.load(path("large", "result.npz")) as z:
+            mask = z["mask_large"] > 0
+        dice = 2 * (mask & large).sum() / (mask.sum() + large.sum())
+        tap.ok(large.mean() > 0.6 and dice > 0.97,
+               "levelset: a %s structure, not the frame around it" % ("dark" if dark else "bright"),
+               [dice, parameters("large"), r.stderr])
     r = analyse("levelset", "one grey", save("flat.png", np.full((60, 60), 9, np.uint8)))
     tap.ok(r.returncode == 2 and "one grey value" in r.stderr,
            "levelset: a picture of one grey value is refused", r.stderr)
