@@ -323,6 +323,28 @@ def test_errors():
     tap.ok(isinstance(error, texcell.InputError) and error.code == 2 and
            "nowhere.png" in str(error),
            "a file that does not exist is an InputError that names it", error)
+    with open(path("cut.npz"), "wb") as f:
+        f.write(read(whole.path)[:500])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        error = refusal_of(texcell.read, path("cut.npz"))
+        gc.collect()
+    tap.ok(isinstance(error, texcell.InputError) and not caught,
+           "a result that is cut short is refused, and its file is closed", (error, caught))
+    for value in (float("nan"), np.float32("inf")):
+        error = refusal(SPOTS, smooth=value)
+        tap.ok(isinstance(error, texcell.UsageError) and
+               str(error) == "smooth=%s: is not a finite number" % value,
+               "smooth=%s is refused" % value, error)
+    for title, images, names, notes in (
+            ("a dict", {"\xe4": SPOTS, "\xf6": SPOTS, "c": SPOTS}, None,
+             ["\xe4: is called _ in the tables", "\xf6: is called __2 in the tables"]),
+            ("equal names", [SPOTS, SPOTS], ["a", "a"], ["a: is called a_2 in the tables"])):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            texcell.analyse(images, "glcm", names=names, window={"shape": "roi"}, **QUIET)
+        found = [str(w.message) for w in caught if "is called" in str(w.message)]
+        tap.ok(found == notes, "names that are changed are noted: " + title, found)
     error = refusal("nowhere")
     tap.ok(isinstance(error, texcell.InputError) and "nowhere: no such file" in str(error),
            "a folder that does not exist is an InputError that names it", error)

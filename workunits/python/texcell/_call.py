@@ -56,6 +56,9 @@ def _packed(images: Any, analysis: str, *, spacing: Any = None, labels: Any = No
                               ("spacing", spacing), ("scale", scale)):
             if value is not None:
                 words += ["--" + option, ",".join(map(str, np.atleast_1d(value).tolist()))]
+        for key, value in parameters.items():
+            if not np.isfinite(value if isinstance(value, (float, np.floating)) else 0):
+                raise _program.UsageError("%s=%s: is not a finite number" % (key, value))
         if parameters:
             with open(os.path.join(private, "parameters.json"), "w", encoding="utf-8") as f:
                 json.dump(parameters, f,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from ._program import InputError, formats
+from ._program import InputError, formats, note
 
 CODES = {"u1": 2, "i2": 4, "i4": 8, "f4": 16, "f8": 64, "i1": 256, "u2": 512, "u4": 768, "i8": 1024,
          "u8": 1280}
@@ -44,6 +44,14 @@ def plain_name(name: str, taken: set[str]) -> str:
         unique = "%s_%d" % (plain, number)
     taken.add(unique.lower())
     return unique
+
+
+def noted_name(name: str, taken: set[str]) -> str:
+    """The same as plain_name; gives a note if this is not the name that the user gave."""
+    plain = plain_name(name, taken)
+    if plain != name:
+        note("%s: is called %s in the tables" % (name, plain))
+    return plain
 
 
 def spacing_of(image: Any, axes: Optional[str]) -> Optional[tuple[float, ...]]:
@@ -216,7 +224,7 @@ def take(images: Any, names: Any = None) -> list[Picture]:
             path = os.fspath(image)
             name = stem_of(path) if names is None or os.path.isdir(path) else names[i]
             if is_own(path):
-                out.append(Picture(name if name == stem_of(path) else plain_name(name, used_names),
+                out.append(Picture(name if name == stem_of(path) else noted_name(name, used_names),
                                    path))
                 continue
             scenes = read_foreign(path, name)
@@ -225,7 +233,7 @@ def take(images: Any, names: Any = None) -> list[Picture]:
             name = names[i] if names is not None else own if isinstance(own, str) and hasattr(
                 image, "data") else default[i]
             scenes = iter([(name, image)])
-        out += [take_array(image, plain_name(name, used_names)) for name, image in scenes]
+        out += [take_array(image, noted_name(name, used_names)) for name, image in scenes]
     return out
 
 

@@ -113,7 +113,9 @@ class Result(Mapping[str, Array]):
                  own: Optional[str] = None) -> None:
         self.path, self.unit, self.notes = path, unit, notes or []
         try:
-            self._npz = np.load(path, allow_pickle=False)
+            with open(path, "rb") as f:       # np.load leaves a file open that is cut short
+                whole = zipfile.is_zipfile(f)
+            self._npz = np.load(path, allow_pickle=False) if whole else None
         except (ValueError, EOFError, zipfile.BadZipFile):
             self._npz = None
         weakref.finalize(self, dispose, self._npz, own)
