@@ -1379,6 +1379,10 @@ def test_sources():
        "sick/: left out: deep/, dir.png/, notes.txt (--recursive takes" in r.stderr
        and r.stderr.count("\n") == 3, "notes about changed names and files left out",
        r.stderr)
+    save_all("accents", {"Zelle \xe4 1.png": GREY})
+    r, items = packed(path("accents"))
+    ok(r.returncode == 0 and ": is called Zelle_\xe4_1 in the tables\n" in r.stderr,
+       "the note has the name that the tables have", r.stderr)
     save_all("case", {n: GREY for n in ("a.png", "A.png", "A_2.png", "B.png")})
     r, items = packed(path("case"))
     ok(len({n.lower() for n, _ in items}) == len(items) == 4 and {"B", "A_2"} <= dict(items).keys()

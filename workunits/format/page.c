@@ -59,7 +59,8 @@ static int write_base64(void *user, const void *bytes, size_t n)
             encode_three(at, text + 4 * n_encoded++);
         (void)fwrite(text, 4, n_encoded, b->file);
     }
-    return ferror(b->file);
+    /* If an earlier write failed, writing what is in the buffer sets errno again. */
+    return ferror(b->file) != 0 && (fflush(b->file) != 0 || ferror(b->file) != 0);
 }
 
 /* Ends the stream: encodes the one or two waiting bytes, if there are any. */

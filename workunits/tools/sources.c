@@ -191,7 +191,8 @@ static tc_status assign_names(wu_sources *all, json_t *taken, bool others, tc_er
         if (no_memory || (is_to_be_named && item->name == NULL))
             return tc_no_memory(err, "an item's name");
         if (!named && others && ++changed <= SOME_NAMES)
-            wu_print_note("%s: is called %s in the tables", item->path, item->name);
+            wu_print_note("%s: is called %s in the tables", item->path,
+                          wu_item_title_of(item->name, item->path).text);
     }
     if (changed > SOME_NAMES)
         wu_print_note(
