@@ -220,7 +220,7 @@ static tc_status choose_greys(shown_item *s, tc_err *err)
     s->lo = lo;
     s->hi = hi;
     wu_page_printf(s->r->page, "<p class=note>Greys are shown from %u (black) to %u (white).</p>\n",
-                   lo, hi);
+                   lo, hi > lo ? hi : lo + 1); /* as byte_of shows them */
     return TC_OK;
 }
 
