@@ -217,6 +217,31 @@ def test_uneven_light():
                "the same, voting", [row, r.stderr])
 
 
+def test_blunt_outline():
+    """The lit middle of a picture, as one region, is marked; a large object is not, even if it is
+    blurred."""
+    rng = np.random.default_rng(3)
+    y, x = np.mgrid[:400, :400] - 200
+    cells = np.hypot(y % 66 - 33, x % 66 - 33) < 10
+    blurred = ndimage.gaussian_filter(1.0 * (np.hypot(y, x) < 120), 9)
+    lit = 200 * (1 - 0.4 * cells) * (1 - 0.6 * (y ** 2 + x ** 2) / 80000)
+    for name, picture, polarity, threshold, is_marked in (
+            ("lit_region", lit, "bright", 170, True),
+            ("sharp_region", 60 + 120.0 * (np.hypot(y, 1.2 * x) < 140), "bright", 120, False),
+            ("blurred_region", 160 - 90 * blurred, "dark", 115, False)):
+        r = analyse("cellcount", name, "--param", "polarity=" + polarity, "--param",
+                    "threshold=%d" % threshold, "--param", "split=none", save(name + ".png", (
+                        picture + rng.normal(0, 3, x.shape)).clip(0, 255).round().astype(np.uint8)))
+        with open(path(name, "items.csv"), newline="") as f:
+            row = next(csv.DictReader(f))
+        with np.load(path(name, "result.npz")) as z:
+            area = z["region_area"].tolist()
+        tap.ok(len(area) == 1 and 32000 < area[0] < 80000 and
+               row["mark"] == ("wrong?" if is_marked else "ok") and
+               ("follows no edge" in row["why"]) == is_marked,
+               "one region of a fifth of the picture and more: " + name, [area, row, r.stderr])
+
+
 def test_cellcount():
     rng = np.random.default_rng(5)
     for dark in (True, False):
@@ -650,6 +675,7 @@ def main():
     test_small_kinds()
     test_cellcount()
     test_uneven_light()
+    test_blunt_outline()
     test_groups()
     test_glcm()
     test_volume()

@@ -103,6 +103,7 @@ typedef struct wu_count_doubt {
     const char *frame; /* "dark" or "bright" if a frame of this grey value surrounds the field of
                           view, else NULL */
     bool smooth; /* the image has no edges: its grey values change gradually, as in uneven light */
+    bool blunt;  /* a region covers more than a fifth of the image, and outlines follow no edges */
     bool drawn;  /* some counted objects have edges one pixel wide, as letters have */
     bool wide;   /* the radius searched for is that of cells as wide as a quarter of the image */
     bool labels; /* the image looks like a label picture */

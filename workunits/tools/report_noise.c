@@ -491,6 +491,76 @@ static bool is_all_counted(const wu_report *r, size_t item)
            !json_is_number(json_object_get(parameters, "threshold"));
 }
 
+/* What find_blunt collects from the rows of an image. */
+typedef struct steps {
+    double sum[2], n[2]; /* grey values, and pixels, outside (0) and inside (1) regions */
+    uint64_t *across;    /* [2 << bits] histogram of the differences inside - outside, plus
+                            1 << bits, of pixels on both sides of an outline; owned */
+    uint64_t n_across;
+} steps;
+
+static void add_row(const wu_pixels *px, uint32_t y, const uint32_t *labels, uint32_t lag, steps *s)
+{
+    for (uint32_t x = 0; x < px->nx; x++) {
+        const uint64_t at = (uint64_t)y * px->nx + x;
+        const bool in = labels[x] != 0;
+        const int32_t value = (int32_t)wu_grey_value(px, at);
+        s->sum[in] += value;
+        s->n[in]++;
+        if (x < lag || in == (labels[x - lag] != 0))
+            continue;
+        const int32_t step = value - (int32_t)wu_grey_value(px, at - lag);
+        s->across[(in ? step : -step) + (1 << px->bits)]++;
+        s->n_across++;
+    }
+}
+
+/* Whether the median difference across outlines is less than a sixth of that of the means. */
+static bool is_blunt(const steps *s, unsigned bits)
+{
+    int32_t median = 0;
+    uint64_t below = 0;
+    if (s->n_across == 0 || s->n[0] == 0 || s->n[1] == 0)
+        return false;
+    while (2 * (below += s->across[median]) < s->n_across)
+        median++;
+    return 6 * abs(median - (1 << bits)) < fabs(s->sum[1] / s->n[1] - s->sum[0] / s->n[0]);
+}
+
+/* Sets *blunt to whether the outlines of an image's regions follow no edges, as where a threshold
+ * separates lit from dim parts: whether most pixels across them, 1/64 of the image's width apart,
+ * differ less than a sixth as much as the means of what is inside and outside. */
+static tc_status find_blunt(const wu_report *r, size_t item, const wu_pixels *px, bool *blunt,
+                            tc_err *err)
+{
+    const wu_result_file *const file = r->file;
+    const wu_declaration *labels = NULL;
+    size_t index;
+    for (size_t i = 0; i < file->n_declared; i++)
+        labels = file->declared[i].role == WU_LABELS ? &file->declared[i] : labels;
+    if (labels == NULL)
+        return TC_OK;
+    return_if_error(wu_find_declared_array(file, labels, file->item_names[item], &index, err));
+    const wu_array_info *const info = wu_npz_array_info(file->npz, index);
+    if (info->ndim != 2 || info->shape[0] != px->ny || info->shape[1] != px->nx)
+        return TC_OK;
+    TC_AUTOFREE uint32_t *const row = malloc(px->nx * sizeof *row);
+    steps s = { .across = calloc((size_t)2 << px->bits, sizeof *s.across) };
+    wu_npz_stream *stream = NULL;
+    tc_status status = row == NULL || s.across == NULL
+                           ? tc_no_memory(err, "labels")
+                           : wu_npz_stream_open(file->npz, index, &stream, err);
+    for (uint32_t y = 0; status == TC_OK && y < px->ny; y++) {
+        status = wu_npz_stream_read(stream, row, px->nx * sizeof *row, err);
+        if (status == TC_OK)
+            add_row(px, y, row, px->nx / 64 + 1, &s);
+    }
+    wu_npz_stream_close(&stream);
+    *blunt = status == TC_OK && is_blunt(&s, px->bits);
+    free(s.across);
+    return status;
+}
+
 /* --- an image -------------------------------------------------------------------------------- */
 
 /* Sets the doubts about an image. points: the objects of all images. regions: [points->n] the
@@ -503,6 +573,7 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
     double noise = 0, contrast[MOST_PLACES], radii[MOST_PLACES], excess[MOST_PLACES];
     uint64_t rows = 0, seen = 0, drawn = 0;
     size_t n = 0, n_excess = 0;
+    int64_t largest = 0; /* pixels of the largest region */
     wu_range range;
     target disc;
     for (uint64_t i = 0; i < points->n; i++)
@@ -535,12 +606,15 @@ static tc_status find_doubts(const wu_report *r, const wu_points *points, const 
             continue;
         drawn += wu_is_drawn(&px, (size_t)z, at + points->dims - 2, radius, value > 0, &range);
         if (regions != NULL) {
+            largest = regions[i].area > largest ? regions[i].area : largest;
             excess[n_excess] = excess_of(&px, at, &regions[i], &disc);
             n_excess += !isnan(excess[n_excess]);
         }
         radii[n] = radius;
         contrast[n++] = fabs(value);
     }
+    if (largest > (int64_t)px.nx * px.ny / 5)
+        return_if_error(find_blunt(r, item, &px, &doubt->blunt, err));
     doubt->drawn = drawn > 0 && 2 * drawn < n; /* some, but fewer than half */
     if (n == 0)
         return TC_OK;

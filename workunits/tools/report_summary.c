@@ -371,7 +371,7 @@ static double median_of(double *values, size_t n)
 /* Whether the image gets the mark "wrong?": what was found in it is most likely wrong. */
 static bool is_wrong(const summary *s, size_t item, const wu_count_doubt *found_doubt)
 {
-    return found_doubt->labels || found_doubt->noise || found_doubt->smooth ||
+    return found_doubt->labels || found_doubt->noise || found_doubt->smooth || found_doubt->blunt ||
            s->r->notes[item] != NULL || (found_doubt->frame != NULL && found_doubt->wide);
 }
 
@@ -611,6 +611,10 @@ static void find_mark(const summary *s, size_t item, bool stopped,
                  "nothing in this picture has an edge: grey values change only gradually, as with "
                  "uneven light; there may be no %s in it",
                  s->table != NULL ? wu_report_object_word(s->table) : "object");
+    else if (found_doubt->blunt && s->r->notes[item] == NULL)
+        snprintf(why, size,
+                 "the outline of what covers much of the picture follows no edge, as in uneven "
+                 "light: try another --param polarity, or --param background={}");
     else if (is_frame_counted(s, found_doubt))
         snprintf(why, size,
                  "the frame of one grey value around the field was taken for %s: try --param "
