@@ -355,8 +355,8 @@ static double reach_of(const evolution *w, int64_t iterations, double push)
     if (dt > most || !(time < INFINITY))
         return INFINITY;
     /* A re-initialisation moves the outline by at most half a voxel. */
-    const double rounding =
-        w->p->reinit_every > 0 ? 0.5 * (double)(iterations / w->p->reinit_every + 1) : 0;
+    const int64_t reinits = w->p->reinit_every > 0 ? iterations / w->p->reinit_every + 1 : 0;
+    const double rounding = 0.5 * (double)reinits;
 
     return 3 + 1.25 * way + fmin(0.75 * way, rounding) + 1.5 * bend;
 }

@@ -686,7 +686,7 @@ static void sample_around(const wu_pixels *px, const voting_scheme *s, const dou
     for (int z = 0; z < slices; z++)
         for (int y = 0; y < n; y++) {
             const size_t row = ((size_t)at[0][z] * px->ny + at[1][y]) * px->nx;
-            int32_t *const to = grey + (z * GRID_SIDE + y / parts) * GRID_SIDE;
+            int32_t *const to = grey + (size_t)(z * GRID_SIDE + y / parts) * GRID_SIDE;
 
             if (px->bits == 8)
                 sample_row(px, 8, row, at[2], parts, y % parts > 0, to);
