@@ -79,6 +79,9 @@ static const double NEAR = 1e-6;
 /* judge_evidence tolerates a lowest score that is this many times the estimate of the threshold
  * "auto", or as many times less. */
 static const double TOLERANCE = 1.2;
+/* A peak in a margin that is nearer to a point of the result is taken to be this point, in radii.
+ */
+static const double SAME = 0.5;
 /* The number of places that share_away draws. */
 enum { PLACES_OF_SHARE = 200 };
 /* For the threshold "auto": if the lowest score of the result is more than GAP times the greatest
@@ -188,6 +191,18 @@ static double pixels_of(const tile *t)
     return n;
 }
 
+/* The tile with half of its margin, where peaks and scores are nearly right. */
+static tile widen(const tile *t)
+{
+    tile wide = *t;
+
+    for (int k = 0; k < 3; k++) {
+        wide.lo[k] = (t->lo[k] + t->from[k]) / 2;
+        wide.hi[k] = (t->hi[k] + t->from[k] + t->size[k]) / 2;
+    }
+    return wide;
+}
+
 /* Whether a point lies in the tile without its margin. */
 static bool is_in(const tile *t, const double at[3])
 {
@@ -197,13 +212,14 @@ static bool is_in(const tile *t, const double at[3])
     return true;
 }
 
-/* Finds all peaks of tile t, without its margin, whatever their score. part: the tile with its
+/* Finds all peaks of tile t, widened, whatever their score. part: the tile with its
  * margin, as an item, whose final state is `state`. */
 static tc_status find_all_peaks(const an_work *part, const voting_scheme *s, const void *state,
                                 const tile *t, voting_peaks *peaks, tc_err *err)
 {
     voting_params params = *(const voting_params *)part->params;
     an_work all = *part;
+    const tile wide = widen(t);
     size_t n = 0;
 
     all.params = &params;
@@ -215,7 +231,7 @@ static tc_status find_all_peaks(const an_work *part, const voting_scheme *s, con
 
         for (int k = 0; k < 3; k++)
             peak.point[k] += t->from[k];
-        if (is_in(t, peak.point))
+        if (is_in(&wide, peak.point))
             peaks->list[n++] = peak;
     }
     peaks->n = n;
@@ -224,7 +240,7 @@ static tc_status find_all_peaks(const an_work *part, const voting_scheme *s, con
 
 /* Computes a tile with its margin again, and sets *found to its points with scores of at least
  * `least`, in coordinates of the item. s: the scheme of the item. Unless all is NULL, sets *all to
- * all peaks of the tile. */
+ * all peaks of the widened tile. */
 static tc_status compute_tile(const an_work *work, const voting_scheme *s,
                               const voting_foreground *f, const tile *t, double least,
                               voting_peaks *found, voting_peaks *all, tc_err *err)
@@ -334,14 +350,16 @@ typedef struct other_peak {
     double score;
     bool is_point; /* it is a point: neither refinement nor the foreground excludes it */
     bool is_far;   /* it is AWAY from all points of the result */
+    bool beside;   /* it is in the margin of its tile */
 } other_peak;
 
-/* What the tiles, without their margins, have. */
+/* What the tiles have: `claimed` and `same` without their margins, the rest in the widened tiles.
+ */
 typedef struct evidence {
     size_t claimed, same; /* numbers of points of the result, and of those of them that were
                              computed again with the same score */
-    double scores;        /* the sum of the scores of these points of the result */
-    double pixels;        /* number of pixels in the tiles */
+    double scores;        /* the sum of the scores of the points of the result */
+    double pixels;        /* number of pixels */
     double far_pixels;    /* number of these that are AWAY from all points, estimated */
     size_t n, room;       /* used and allocated elements of `others` */
     other_peak *others;   /* with a fixed threshold only points */
@@ -365,8 +383,13 @@ static weights weigh(double excluded, double point)
 
 /* Adds a peak that is not among the points of the result. */
 static tc_status add_other(evidence *e, const voting_scheme *s, const voting_peaks *rows,
-                           const voting_peak *peak, bool is_point, tc_err *err)
+                           const tile *t, const voting_peak *peak, bool is_point, tc_err *err)
 {
+    const bool beside = !is_in(t, peak->point);
+    const double away = distance_to_points(s, rows, peak->point);
+
+    if (beside && away < SAME)
+        return TC_OK;
     if (e->n == e->room) {
         const size_t room = 2 * e->room + 64;
         other_peak *const list = realloc(e->others, room * sizeof *list);
@@ -376,9 +399,9 @@ static tc_status add_other(evidence *e, const voting_scheme *s, const voting_pea
         e->others = list;
         e->room = room;
     }
-    e->others[e->n++] = (other_peak){ .score = peak->score,
-                                      .is_point = is_point,
-                                      .is_far = distance_to_points(s, rows, peak->point) >= AWAY };
+    e->others[e->n++] = (other_peak){
+        .score = peak->score, .is_point = is_point, .is_far = away >= AWAY, .beside = beside
+    };
     return TC_OK;
 }
 
@@ -451,7 +474,7 @@ static tc_status judge_evidence(const voting_params *p, const voting_scheme *s,
 
     for (size_t i = 0; i < e->n; i++)
         if (e->others[i].is_point && e->others[i].score >= least)
-            missing++;
+            missing += !e->others[i].beside || e->others[i].score >= TOLERANCE * least;
         else if (e->others[i].is_point)
             weaker = fmax(weaker, e->others[i].score);
     if (e->same < e->claimed || missing > 0)
@@ -497,34 +520,37 @@ static bool is_listed(const voting_peak *peak, const voting_peaks *points)
     return false;
 }
 
-/* Compares the points of the result in a tile with the points computed again (found), and adds the
- * numbers and scores to *e. all: all peaks of the tile, or none. Each point of found is the same as
- * at most one of the result: its coordinates are then made NaN. */
-static tc_status compare_points(const voting_scheme *s, const tile *t, const voting_peaks *claimed,
-                                const voting_peaks *rows, voting_peaks *found,
-                                const voting_peaks *all, evidence *e, tc_err *err)
+/* Compares the points of the result in a tile with the points computed again (found), and adds
+ * what is in the widened tile to *e. all: all peaks of the tile, or none. Each point of found is
+ * the same as at most one of the result: its coordinates are then made NaN. */
+static tc_status compare_points(const voting_scheme *s, const tile *t, const tile *wide,
+                                const voting_peaks *claimed, const voting_peaks *rows,
+                                voting_peaks *found, const voting_peaks *all, evidence *e,
+                                tc_err *err)
 {
     for (size_t i = 0; i < claimed->n; i++) {
         size_t k = 0;
 
+        if (!is_in(wide, claimed->list[i].point))
+            continue;
+        e->scores += claimed->list[i].score;
         if (!is_in(t, claimed->list[i].point))
             continue;
         while (k < found->n && !is_same(&claimed->list[i], &found->list[k]))
             k++;
         e->claimed++;
-        e->scores += claimed->list[i].score;
         if (k < found->n) {
             e->same++;
             found->list[k].point[0] = NAN;
         }
     }
-    e->pixels += pixels_of(t);
+    e->pixels += pixels_of(wide);
     for (size_t k = 0; k < found->n; k++)
-        if (is_in(t, found->list[k].point))
-            return_if_error(add_other(e, s, rows, &found->list[k], true, err));
+        if (is_in(wide, found->list[k].point))
+            return_if_error(add_other(e, s, rows, t, &found->list[k], true, err));
     for (size_t k = 0; k < all->n; k++)
         if (!is_listed(&all->list[k], found))
-            return_if_error(add_other(e, s, rows, &all->list[k], false, err));
+            return_if_error(add_other(e, s, rows, t, &all->list[k], false, err));
     return TC_OK;
 }
 
@@ -1082,17 +1108,18 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
     for (size_t k = 0; status == TC_OK && (k < tiles || e.claimed == 0); k++) {
         voting_peaks found = { 0, 0, NULL }, all = { 0, 0, NULL };
         uint32_t place[3];
-        tile t;
+        tile t, wide;
 
         choose_tile(work, s, points, &c, k, order, random, place);
         t = tile_at(s, side, place);
+        wide = widen(&t);
         status = compute_tile(work, s, f, &t, p->threshold_auto ? 0 : p->threshold, &found,
                               p->threshold_auto ? &all : NULL, err);
         if (status == TC_OK)
-            status = compare_points(s, &t, points, &rows, &found, &all, &e, err);
+            status = compare_points(s, &t, &wide, points, &rows, &found, &all, &e, err);
         if (p->threshold_auto)
-            e.far_pixels += pixels_of(&t) * share_away(s, &rows, t.lo, t.hi, &places);
-        remove_centres(&t, &c);
+            e.far_pixels += pixels_of(&wide) * share_away(s, &rows, wide.lo, wide.hi, &places);
+        remove_centres(&wide, &c);
         free(found.list);
         free(all.list);
     }
