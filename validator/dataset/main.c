@@ -227,7 +227,7 @@ static tc_status store_given_result(int argc, char **argv, tc_err *err)
                        o.n);
     for (int i = 0; i < o.n; i++) /* checked first, as opening the data set may create it */
         if (access(o.args[i], F_OK) != 0)
-            return tc_fail(err, TC_BAD_INPUT, "%.600s: cannot open: %s", o.args[i],
+            return tc_fail(err, tc_open_error_status(errno), "%.600s: cannot open: %s", o.args[i],
                            strerror(errno));
     return_if_error(check_kind(o.db, err));
     s.d.workunit = o.n == 2 ? o.args[0] : NULL;
