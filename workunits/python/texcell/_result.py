@@ -2,6 +2,7 @@
 pictures."""
 from __future__ import annotations
 
+import contextlib
 import csv
 import functools
 import itertools
@@ -112,12 +113,12 @@ class Result(Mapping[str, Array]):
     def __init__(self, path: str, unit: Optional[str] = None, notes: Optional[list[str]] = None,
                  own: Optional[str] = None) -> None:
         self.path, self.unit, self.notes = path, unit, notes or []
-        try:
+        self._npz: Any = None
+        with contextlib.suppress(ValueError, EOFError, zipfile.BadZipFile):
             with open(path, "rb") as f:       # np.load leaves a file open that is cut short
                 whole = zipfile.is_zipfile(f)
-            self._npz = np.load(path, allow_pickle=False) if whole else None
-        except (ValueError, EOFError, zipfile.BadZipFile):
-            self._npz = None
+            if whole:
+                self._npz = np.load(path, allow_pickle=False)
         weakref.finalize(self, dispose, self._npz, own)
         if "result.json" not in getattr(self._npz, "files", ()):
             raise _program.InputError("%s: is no result of texcell" % path)
