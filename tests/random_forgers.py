@@ -12,8 +12,8 @@ import scipy.ndimage
 
 import forge
 import tap
-from forgers import (coarse, compute, keep_rows_of_items, make_of, masks_of, path, relabel,
-                     set_masks)
+from forgers import (coarse, compute, compute_part_with, compute_with, keep_rows_of_items, make_of,
+                     masks_of, path, relabel, set_masks)
 from oracle import workunit
 
 SEEDS = 4
@@ -98,17 +98,6 @@ def quantile(values, q):
     return np.quantile(values, q) if len(values) else 0
 
 
-def copy_result(of):
-    """A forgery: the arrays of `of(analysis)` that have the right type and number of axes."""
-    def change(a, analysis):
-        other = of(analysis)
-        for name in a:
-            if name in other and (other[name].ndim, other[name].dtype) == (a[name].ndim,
-                                                                           a[name].dtype):
-                a[name] = other[name]
-    return change
-
-
 def keep(which):
     """A forgery: only rows for which which(rows' positions, sizes or scores) is true remain."""
     def change(a, analysis):
@@ -119,20 +108,6 @@ def keep(which):
             relabel(a, chosen)
         else:
             keep_rows_of_items(a, chosen)
-    return change
-
-
-def keep_upper_and_replace(p, cheap, slices, end):
-    """A forgery of cellcount: regions below row `end` are those of the cheap parameters."""
-    def change(a, analysis):
-        other = compute(analysis, cheap, slices)
-        upper, lower = a["region_bbox"][:, 0] < end, other["region_bbox"][:, 0] >= end
-        for name in [m for m in a if m.startswith("region_")]:
-            a[name] = np.concatenate([a[name][upper], other[name][lower]])
-        order = np.argsort(a["region_bbox"][:, 0], kind="stable")
-        for name in [m for m in a if m.startswith("region_")]:
-            a[name] = a[name][order]
-        relabel(a, np.ones(len(order), bool))
     return change
 
 
@@ -169,7 +144,7 @@ def forgeries(analysis, p, omitted, picture, labels, rng):
     """Yields (name, function that forges)."""
     side, slices = len(picture), [picture]
     turned = [np.ascontiguousarray(picture[::-1, ::-1].T)]
-    yield "another picture", copy_result(lambda a: compute(a, p, turned, labels=labels))
+    yield "another picture", compute_with(p, turned, labels)
     for part in 0.05, 0.1, 0.2, 0.33:
         if analysis in ("cellcount", "voting"):
             yield ("the upper %g" % part, keep(lambda at, _size, part=part:
@@ -184,15 +159,14 @@ def forgeries(analysis, p, omitted, picture, labels, rng):
         yield "a coarser picture", coarse(p, slices)
     cheaper = {key: value for key, value in p.items() if key not in omitted}
     for key in [k for k in omitted if p.get(k)]:
-        yield "without " + key, copy_result(lambda a, key=key: compute(
-            a, dict(p, **{key: None}), slices))
+        yield "without " + key, compute_with(dict(p, **{key: None}), slices)
     if analysis == "cellcount" and cheaper != p:
-        yield "without all", copy_result(lambda a: compute(a, cheaper, slices))
-        yield "a fifth right, cheaper below", keep_upper_and_replace(p, cheaper, slices, side // 5)
+        yield "without all", compute_with(cheaper, slices)
+        yield "a fifth right, cheaper below", compute_part_with(
+            cheaper, slices, lambda a: a["region_bbox"][:, 0] >= side // 5)
     if analysis == "voting":
-        yield "not refined", copy_result(lambda a: compute(a, dict(p, refine=False), slices))
-        yield "another sigma", copy_result(lambda a: compute(a, dict(p, sigma=1.5 * p["sigma"]),
-                                                             slices))
+        yield "not refined", compute_with(dict(p, refine=False), slices)
+        yield "another sigma", compute_with(dict(p, sigma=1.5 * p["sigma"]), slices)
     if analysis == "objects":
         yield "one texture", copy_textures(lambda area: np.zeros(len(area), int))
         yield "a tenth, repeated", copy_textures(
@@ -204,12 +178,12 @@ def forgeries(analysis, p, omitted, picture, labels, rng):
     if analysis == "glcm":
         repeated = np.ascontiguousarray(np.resize(picture[:side // 5], picture.shape))
         smaller = dict(p, window=dict(p["window"], radius=p["window"]["radius"] - 1))
-        yield "the upper fifth, repeated", copy_result(lambda a: compute(a, p, [repeated]))
-        yield "smaller windows", copy_result(lambda a: compute(a, smaller, slices))
+        yield "the upper fifth, repeated", compute_with(p, [repeated])
+        yield "smaller windows", compute_with(smaller, slices)
     if analysis == "levelset":
         fewer, blurred = dict(p, iterations=p["iterations"] // 4), scipy.ndimage.uniform_filter(
             picture, 9)
-        yield "a blurred picture", copy_result(lambda a: compute(a, p, [blurred]))
+        yield "a blurred picture", compute_with(p, [blurred])
         yield "a quarter of the iterations", set_mask(
             lambda _mask: compute("levelset", fewer, slices)["mask_one"])
         yield "all near the target", set_mask(

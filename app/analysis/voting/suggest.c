@@ -116,20 +116,13 @@ static tc_status count_centres(const an_pictures *pictures, size_t i, const json
     const wu_out_array *const centroids = wu_output_find(&out, "region_centroid");
     const double *const at = centroids->data;
     const size_t n = (size_t)centroids->info.shape[0];
-    voting_peaks centres = { .n = n, .list = calloc(n + 1, sizeof *centres.list) };
-    if (centres.list == NULL)
-        return tc_no_memory(err, "a suggestion");
-    for (size_t k = 0; k < n; k++)
-        memcpy(centres.list[k].point + 1, at + 2 * k, 2 * sizeof *at); /* y, x; z stays 0 */
     voting_foreground foreground;
-    const tc_status status = voting_find_foreground(&work, &foreground, err);
-
-    if (status == TC_OK)
-        voting_keep_foreground(work.pixels, &foreground, &centres);
-    *on += centres.n;
+    return_if_error(voting_find_foreground(&work, &foreground, err));
+    for (size_t k = 0; k < n; k++)
+        *on += voting_is_foreground(work.pixels, &foreground,
+                                    (const double[]){ 0, at[2 * k], at[2 * k + 1] });
     *all += n;
-    free(centres.list);
-    return status;
+    return TC_OK;
 }
 
 /* Sets *suits to whether foreground "otsu" suits the pictures and is to be suggested. At least
