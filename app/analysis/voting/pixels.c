@@ -27,8 +27,9 @@ enum {
 /* The numbers of tiles, not counting those that check_tiles adds until one has a point of the
  * result. */
 enum {
-    LEAST_TILES = 2 + STRATA, /* one at a centre, one at many points, and those in the strata */
-    MOST_TILES = 12
+    LARGE_TILES = 1 + STRATA,      /* those at points: one at many, and those in the strata */
+    LEAST_TILES = 1 + LARGE_TILES, /* and one at a centre; further tiles are small */
+    MOST_TILES = 32
 };
 /* find_centres looks for edges at random places, at least FEW_EDGES and one more for ONE_EDGE_IN
  * pixels of the item, and estimates votes beside at most LEAST_CENTRES to MOST_CENTRES of the
@@ -67,9 +68,11 @@ static const double AWAY = 1.5;
 /* A place that is farther than this many radii from all points is treated as being at this distance
  * from the nearest point. */
 static const double FAR = 6;
-/* The share of the item, margins included, that is computed again, unless LEAST_TILES tiles of the
- * least side are more. */
+/* The share of the item that a large tile has at most, margin included, unless it has the least
+ * side. */
 static const double SHARE = 0.025;
+/* The number of tiles if one tile has the whole item; see count_tiles. */
+static const double TILES = 0.8;
 /* Tiles at centres and around points take this many times as long as others
  * (tests/bench/looks.py units). */
 static const double CROWDED = 1.8;
@@ -77,7 +80,8 @@ static const double CROWDED = 1.8;
  * rounding. */
 static const double NEAR = 1e-6;
 /* judge_evidence tolerates a lowest score that is this many times the estimate of the threshold
- * "auto", or as many times less. */
+ * "auto", or as many times less; and one of GAP times this estimate only if the tiles have no point
+ * with a score down to 1 / GAP times it. */
 static const double TOLERANCE = 1.2;
 /* A peak in a margin that is nearer to a point of the result is taken to be this point, in radii.
  */
@@ -132,8 +136,8 @@ static double share_of_tile(const voting_scheme *s, uint32_t side)
     return share;
 }
 
-/* The largest side of a tile, in quarters of the radius, for which the tile has at most SHARE of
- * the item's pixels; LEAST_SIDE if there is none. */
+/* The side of large tiles, in quarters of the radius: the greatest for which a tile has at most
+ * SHARE of the item's pixels; LEAST_SIDE if there is none. */
 static uint32_t choose_side(const voting_scheme *s)
 {
     uint32_t side = MOST_SIDE;
@@ -143,20 +147,21 @@ static uint32_t choose_side(const voting_scheme *s)
     return side;
 }
 
-/* The number of tiles that together have SHARE of the item's pixels, but at least LEAST_TILES and
- * at most MOST_TILES. */
+/* The number of tiles. It grows with the root of the number of small ones that the item has room
+ * for. */
 static size_t count_tiles(const voting_scheme *s)
 {
-    const double wanted = SHARE / share_of_tile(s, choose_side(s));
+    const double wanted = TILES / sqrt(share_of_tile(s, LEAST_SIDE));
 
     return wanted < LEAST_TILES ? LEAST_TILES : wanted > MOST_TILES ? MOST_TILES : (size_t)wanted;
 }
 
-/* The time that the tiles take, as a share of the time that the whole item takes. One tile is
+/* The time that the tiles take, as a share of the time that the whole item takes. One small tile is
  * added for the choice of places. */
 static double cost_of_tiles(const voting_scheme *s)
 {
-    return CROWDED * share_of_tile(s, choose_side(s)) * (double)(count_tiles(s) + 1);
+    return CROWDED * (LARGE_TILES * share_of_tile(s, choose_side(s)) +
+                      (double)(count_tiles(s) + 1 - LARGE_TILES) * share_of_tile(s, LEAST_SIDE));
 }
 
 /* Returns the tile around a pixel, `place`. quarters: the tile's side, in quarters of the radius.
@@ -495,7 +500,8 @@ static tc_status judge_evidence(const voting_params *p, const voting_scheme *s,
     if (lowest * TOLERANCE < automatic_threshold(points, e, weigh(by_pixel, by_pixel)))
         return tc_fail(err, TC_NO_MATCH, "score: the lowest score, %.0f, is below the threshold",
                        lowest);
-    return weaker < bound || lowest <= TOLERANCE * bound
+    return (weaker < bound || lowest <= TOLERANCE * bound) &&
+                   (weaker < bound / GAP || lowest <= GAP * bound)
                ? TC_OK
                : tc_fail(err, TC_NO_MATCH,
                          "score: the result lacks a point with the score %.0f, which was computed "
@@ -1051,10 +1057,10 @@ static void choose_tile(const an_work *work, const voting_scheme *s, const votin
                           place);
         move_place(s, random, place);
     } else if (k % 2 != 0) {
-        /* n: the number of this tile among those at centres in strata; each has another stratum,
-         * none of which was used above. */
+        /* n: the number of this tile among those at centres in strata. They take turns in the
+         * strata that were not used above. */
         const unsigned n = (unsigned)(k - LEAST_TILES) / 2, y = order[0][n % STRATA],
-                       shift = 1 + n / STRATA;
+                       shift = 1 + n / STRATA % (STRATA - 1);
         const unsigned stratum[3] = { (order[0][y] + shift) % STRATA, y,
                                       (order[1][y] + shift) % STRATA };
 
@@ -1078,7 +1084,7 @@ static void shuffle_strata(uint64_t *random, unsigned order[STRATA])
 
 /* Computes tiles again and compares their points. The first tile is at a centre (find_centres) far
  * from all points, the second one is around many points, and three are in the strata. Of the other
- * tiles every second one is at a centre in a stratum of its own, so that structures without points
+ * tiles every second one is at a centre in a stratum, by turns, so that structures without points
  * do not get all of these tiles; the rest are by turns around faint points and at centres anywhere.
  * If no tile has a point of the result, tiles around points are added until one has. */
 static tc_status check_tiles(const an_work *work, const voting_scheme *s,
@@ -1111,7 +1117,7 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
         tile t, wide;
 
         choose_tile(work, s, points, &c, k, order, random, place);
-        t = tile_at(s, side, place);
+        t = tile_at(s, k >= 1 && k <= LARGE_TILES ? side : LEAST_SIDE, place);
         wide = widen(&t);
         status = compute_tile(work, s, f, &t, p->threshold_auto ? 0 : p->threshold, &found,
                               p->threshold_auto ? &all : NULL, err);
