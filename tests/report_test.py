@@ -855,6 +855,26 @@ def test_used_folder():
     tap.ok(r.returncode == 1 and "report.html: already exists" in r.stderr and
            os.listdir(path("page")) == ["report.html"],
            "a foreign report.html is refused at once", r.stderr)
+    pictures = path("some", "pictures")
+    os.makedirs(pictures)
+    shutil.copy(picture, pictures)
+    for words in ([pictures, "-o", pictures], [pictures, "-o", path("some", ".", "pictures", "")],
+                  [path("some"), "--recursive", "-o", pictures],
+                  [pictures, "--stack", "-o", pictures],
+                  [pictures, "--sweep", "min_area=2,3", "-o", pictures],
+                  [picture, "--mask", pictures, "-o", pictures]):
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu", *words])
+        tap.ok(r.returncode == 1 and "holds pictures that are read, such as one.png" in r.stderr and
+               os.listdir(pictures) == ["one.png"],
+               "analyse writes nothing among the pictures: %s" % [os.path.relpath(w, path())
+                                                                  for w in words], r.stderr)
+    found = os.path.join(pictures, "found")
+    for _ in range(2):
+        r = tap.run([tap.TEXCELL_WU, "analyse", "--analysis", "cellcount", "--device=cpu",
+                     "--pictures", "--recursive", pictures, "-o", found])
+        tap.ok(r.returncode == 0 and sorted(os.listdir(pictures)) == ["found", "one.png"] and
+               len(text_of(os.path.join(found, "items.csv")).splitlines()) == 2,
+               "analyse writes into a folder in the pictures' one, and does not read it", r.stderr)
     os.mkdir(path("own"))
     open(path("own", "items.csv"), "w", encoding="utf-8").close()
     r = count(path("own"))

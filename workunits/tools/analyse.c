@@ -41,7 +41,7 @@ const char wu_analyse_help[] =
     "                       send it\n"
     "  --pictures, --tiff, --geojson\n"
     "                       as in texcell-wu export\n"
-    "  -o, --output DIR     the folder to write into\n"
+    "  -o, --output DIR     the folder to write into, not the pictures' own\n"
     "\n"
     "Interrupted, the same command continues. A folder that holds the result of\n"
     "other pictures or another analysis is refused; other parameters replace it.\n";

@@ -971,6 +971,7 @@ static tc_status pack_inputs(int argc, char **argv, wu_pack_into *into, tc_err *
         status = read_parameters(analysis, &o, &params, err);
     sources.max_pixels = o.max_pixels;
     sources.names = o.names;
+    sources.output = into != NULL ? into->folder : NULL;
     sources.want = (wu_picture_want){ .channel = colour.channel,
                                       .colour = colour.is_name,
                                       .scaled = o.scale[1] > o.scale[0],

@@ -598,6 +598,18 @@ static tc_status list_entries(const char *folder, listing *out, tc_err *err)
     return TC_OK;
 }
 
+/* Returns TC_USAGE if the folder has pictures and is the one into which analyse writes. */
+static tc_status refuse_output(const wu_sources *all, const char *folder, const listing *in,
+                               tc_err *err)
+{
+    if (in->pictures.n_files == 0 || all->output == NULL || !os_same_file(folder, all->output))
+        return TC_OK;
+    return tc_fail(err, TC_USAGE,
+                   "pack: -o %s: holds pictures that are read, such as %s: give another folder, or "
+                   "a new one in it",
+                   all->output, os_base_name(in->pictures.files[0]));
+}
+
 /* Prints a note that lists the entries of a folder that do not become items. */
 static void note_left_out(const char *folder, const listing *in, bool recursive)
 {
@@ -1198,6 +1210,7 @@ static tc_status add_folder(finder *f, const char *input, const char *folder, tc
     TC_AUTO(free_listing) listing in;
     return_if_error(list_entries(folder, &in, err));
     return_if_error(leave_out_exported(folder, strcmp(folder, input) == 0, &in, err));
+    return_if_error(refuse_output(f->out, folder, &in, err));
     return_if_error(leave_out_masks(folder, &in, f->out, err));
     note_left_out(folder, &in, f->recursive);
     if (f->recursive)
@@ -1244,6 +1257,7 @@ static tc_status add_input(finder *f, const char *input, tc_err *err)
 
 /* The folder that --mask or --labels names. */
 typedef struct mask_folder {
+    const wu_sources *all; /* the items that the masks or labels belong to */
     const char *path;
     wu_kind kind;
     wu_page_files files; /* the pictures in the folder; n_files may be 0 */
@@ -1268,6 +1282,8 @@ static tc_status add_mask_files(mask_folder *masks, const char *folder, bool rec
 {
     listing in;
     tc_status status = list_entries(folder, &in, err);
+    if (status == TC_OK)
+        status = refuse_output(masks->all, folder, &in, err);
     for (size_t i = 0; i < in.pictures.n_files && status == TC_OK; i++) {
         char *const key = make_key(masks->path, in.pictures.files[i], A_FILE);
         status = key == NULL ? tc_no_memory(err, "the list of masks") : index_mask(masks, key, err);
@@ -1411,7 +1427,7 @@ tc_status wu_sources_add_matching(wu_sources *all, const char *mask, wu_kind kin
             status = check_matching(&all->items[0], kind, false /* no slices */, err);
         return wu_source_keep_fault(&all->items[0], status, err);
     }
-    mask_folder masks = { .path = mask, .kind = kind, .by_key = json_object() };
+    mask_folder masks = { .all = all, .path = mask, .kind = kind, .by_key = json_object() };
     tc_status status =
         masks.by_key == NULL ? tc_no_memory(err, "the list of masks") : check_bases(all, kind, err);
     if (status == TC_OK)
@@ -1435,7 +1451,9 @@ tc_status wu_sources_find(char **inputs, size_t n_inputs, bool stacks, bool recu
                           const char *mask, wu_sources *out, tc_err *err)
 {
     assert(n_inputs > 0);
-    *out = (wu_sources){ .max_pixels = out->max_pixels, .want = out->want, .names = out->names };
+    *out = (wu_sources){
+        .max_pixels = out->max_pixels, .want = out->want, .names = out->names, .output = out->output
+    };
     finder f = { .out = out,
                  .stacks = stacks,
                  .recursive = recursive,

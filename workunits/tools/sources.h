@@ -48,7 +48,8 @@ typedef struct wu_source {
     char *fault;           /* a message why the item cannot be used; owned. NULL if there is none */
 } wu_source;
 
-/* The items found. max_pixels, want and names must be set before wu_sources_find is called. */
+/* The items found. max_pixels, want, names and output must be set before wu_sources_find is called.
+ */
 typedef struct wu_sources {
     size_t n;
     size_t n_left_out;    /* number of items with a fault that wu_sources_drop_faulty moved to
@@ -58,6 +59,8 @@ typedef struct wu_sources {
                              limit of work units applies */
     wu_picture_want want; /* how pictures are read */
     const char *names;    /* path of the file given to --names; NULL to use the names of files */
+    const char *output;   /* the folder into which analyse writes, which must be none of the folders
+                             whose pictures are read; or NULL */
     char *masks_in;       /* the first input folder in which files named like masks or label
                              pictures were left out; owned, or NULL */
 } wu_sources;
