@@ -304,15 +304,17 @@ static void run_task(const command *c, tc_status status, tc_err *err)
 }
 
 /* Runs the self-tests of an analysis on the requested device, and prints the outcome. Returns
- * TC_DEVICE if the device computes wrongly or cannot be used. */
-static tc_status selftest_device(const an_analysis *a, const ocl_request *request, tc_err *err)
+ * TC_DEVICE if the device computes wrongly or cannot be used. If "auto" finds no device, sets
+ * *no_device to the reason, and *request to the CPU alone. */
+static tc_status selftest_device(const an_analysis *a, ocl_request *request, tc_err *no_device,
+                                 tc_err *err)
 {
     ocl_device *device = NULL;
     tc_status status = ocl_device_find(request, &device, err);
 
     if (status == TC_DEVICE && request->kind == OCL_REQUEST_AUTO) {
-        printf("%s: no device: %s; --device P:D tests one that `devices` lists\n", a->name,
-               tc_make_printable(err->message));
+        *no_device = *err;
+        request->kind = OCL_REQUEST_CPU;
         return TC_OK;
     }
     if (status == TC_OK)
@@ -335,6 +337,7 @@ static tc_status selftest(const char *spec, tc_err *err)
 {
     ocl_request request;
     size_t refused = 0;
+    tc_err no_device = { "" };
     tc_status status = ocl_request_parse(spec, &request, err);
 
     if (status == TC_OK && request.kind != OCL_REQUEST_CPU)
@@ -351,12 +354,15 @@ static tc_status selftest(const char *spec, tc_err *err)
             printf("%s: the CPU is right\n", a->name);
         if (status != TC_OK || request.kind == OCL_REQUEST_CPU || ocl_backend(a->name) == NULL)
             continue;
-        status = selftest_device(a, &request, err);
+        status = selftest_device(a, &request, &no_device, err);
         if (status == TC_DEVICE) {
             refused++;
             status = TC_OK;
         }
     }
+    if (no_device.message[0] != '\0')
+        printf("no device: %s; --device P:D tests one that `devices` lists\n",
+               tc_make_printable(no_device.message));
     if (status == TC_OK && refused > 0)
         status = tc_fail(err, TC_DEVICE, "the device is refused for %zu of the analyses: see above",
                          refused);

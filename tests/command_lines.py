@@ -163,6 +163,11 @@ def test_selftest_and_devices():
     tap.ok(r.returncode == 0 and r.stdout.count("the CPU is right\n") >= 5,
            "selftest --device=cpu is accepted",
            r.stdout + r.stderr)
+    r = call("texcell", "selftest")
+    *lines, last = r.stdout.splitlines()
+    tap.ok(r.returncode == 0 and all(x.endswith(": the CPU is right") for x in lines) and
+           last.startswith("no device: "),
+           "selftest says once that there is no device", r.stdout + r.stderr)
 
 
 # --- options in other forms and in another order ----------------------------------------------
