@@ -300,8 +300,10 @@ static tc_status check_output(const run_options *o, tc_err *err)
 }
 
 /* With o->refuses_to_replace, checks that a file which exists at the result's path may be replaced:
- * it must be empty, or a result of the same work unit. */
-static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err *err)
+ * it must be empty, or a result of the same work unit. Sets *done to whether it is this unit's
+ * result and nothing is left to do: results are complete as soon as they have their name, but a run
+ * that was killed then has left its spool, and runs of labels are written by computing. */
+static tc_status check_replaced(const run_options *o, const wu_job *job, bool *done, tc_err *err)
 {
     wu_npz_reader *npz = NULL;
     struct stat info;
@@ -318,6 +320,10 @@ static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err 
                                        "crc32", &crc, "size", &size) == 0;
     const bool same =
         is_result && strtoul(crc, NULL, 16) == job->file_crc && (uint64_t)size == job->file_size;
+    *done = same &&
+            json_integer_value(json_object_get(wu_npz_json(npz), "version")) ==
+                WU_RESULT_FORMAT_VERSION &&
+            o->label_runs_path == NULL && os_kind_of_link(o->spool) == OS_NOTHING;
     wu_npz_reader_close(&npz);
     return same ? TC_OK
                 : tc_fail(err, TC_USAGE,
@@ -327,15 +333,17 @@ static tc_status check_replaced(const run_options *o, const wu_job *job, tc_err 
                           o->input);
 }
 
-/* Checks that the result file may be written, and opens the spool. */
+/* Checks that the result file may be written, and opens the spool, unless *done is set: the result
+ * is there already. */
 static tc_status open_outputs(const run_options *o, const an_unit *unit, job_files *files,
-                              tc_err *err)
+                              bool *done, tc_err *err)
 {
     tc_status status = check_output(o, err);
 
     if (status == TC_OK)
-        status = check_replaced(o, unit->job, err);
-    return status == TC_OK ? job_files_open(files, o->checkpoint, o->spool, unit, err) : status;
+        status = check_replaced(o, unit->job, done, err);
+    return status == TC_OK && !*done ? job_files_open(files, o->checkpoint, o->spool, unit, err)
+                                     : status;
 }
 
 /* The callback of the job's tc_poll: polls the BOINC client for requests to suspend or stop.
@@ -377,13 +385,17 @@ tc_status run_job(const run_options *options, tc_err *err)
     job_files files = { .poll = { ask_client, &files },
                         .refuses_to_replace = options->refuses_to_replace };
     an_unit unit;
+    bool done = false;
     tc_status status = an_unit_read_polled(options->input, &files.poll, &unit, err);
 
     if (status == TC_OK)
         do
-            status = open_outputs(options, &unit, &files, err);
+            status = open_outputs(options, &unit, &files, &done, err);
         while (job_files_try_again(&files, &status, &p, err));
-    if (status == TC_OK) {
+    if (done)
+        progress_note(&p, "%s: is the result of %s already; --replace computes it again",
+                      options->output, options->input);
+    if (status == TC_OK && !done) {
         unit.job->threads = options->threads;
         /* The label pictures are also written as runs: series of pixels with equal labels in a row
          * (label_runs.h). */

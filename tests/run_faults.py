@@ -196,11 +196,31 @@ def test_foreign_files(place):
     p = tap.run([*argv, "--replace"], env=env)
     tap.ok(p.returncode == DONE and place.bytes() == other.expected,
            "--replace overwrites a foreign file", p.stderr)
-    for content in (place.expected, b""):
-        with open(place.out, "wb") as f:
-            f.write(content)
-        place.check_result("an older result of the same work unit, or an empty file, is replaced",
-                    place.run(env=env))
+    open(place.out, "wb").close()
+    place.check_result("an empty file is replaced", place.run(env=env))
+
+
+def test_done(place):
+    """A result that is there is not computed again without --replace."""
+    env = {key: value for key, value in os.environ.items() if key != "TEXCELL_REPLACE"}
+    spool, kept = place.out + ".spool", "is the result of %s already; --replace" % place.unit
+    for words, options, left, computed in (
+            ("missing is computed", [], None, True), ("there is kept", [], None, False),
+            ("there is kept with --quiet", ["--quiet"], None, False),
+            ("there is computed with --replace", ["--replace"], None, True),
+            ("beside the spool of a killed run is written again", [], spool, True),
+            ("there is computed with --label-runs", ["--label-runs"], None, True)):
+        if left is not None:
+            open(left, "wb").close()
+        before = os.stat(place.out).st_ino if os.path.exists(place.out) else None
+        p = place.run(*options, env=env)
+        tap.ok(p.returncode == DONE and place.bytes() == place.expected and
+               (os.stat(place.out).st_ino != before) == computed and not os.path.exists(spool) and
+               (kept in p.stderr) == (not computed and "--quiet" not in options) and
+               (computed or "i0: done" not in p.stderr),
+               "a result that is " + words, (p.returncode, p.stderr))
+    os.remove(place.out + ".labels")
+    os.remove(place.out)
 
 
 def test_vanished_folder(place):
@@ -421,6 +441,7 @@ def main():
     slow = JobFolder("slow", 4, (500, 700))
     test_changed_unit(slow)
     test_foreign_files(slow)
+    test_done(slow)
     test_vanished_folder(slow)
     test_two_runs(slow)
     test_little_memory()
