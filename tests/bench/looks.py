@@ -238,7 +238,7 @@ def measure_cost(names, of):
     first, n = int(os.environ.get("FIRST", "0")), int(os.environ.get("UNITS", "1000"))
     file, result, records = (os.path.join(FOLDER, name)
                              for name in ("unit.zip", "unit.npz", "records"))
-    rate, sums = {}, {}
+    rate, sums, estimates = {}, {}, 0
     for k in range(first, first + n):
         analysis, rng = names[k % len(names)], np.random.default_rng([42, k])
         job = rng.choice(sorted(JOBS[analysis]))
@@ -256,7 +256,8 @@ def measure_cost(names, of):
                           "--threads", "1")
         rate[analysis, job] = len(items) * float(os.environ.get("SECONDS", "20")) / work
         if rate[analysis, job] > 3 * len(items) and len(items) < 20000:
-            continue                 # this one only served to estimate the number of items
+            estimates += 1           # this one only served to estimate the number of items
+            continue
         check = [tap.TEXCELL_VALIDATE, "check", "--accepted", records, "--seed"]
         seconds(*check, str(k), "--no-pixels", file, result)   # records the unit's SHA-256
         whole, output = seconds(*check, str(k), file, result)
@@ -270,6 +271,9 @@ def measure_cost(names, of):
         print("%s%s: %d units of %d items, %d again: pixels %.2f%%, all of check %.2f%% of %.1f s"
               % (analysis, job and ", " + job, of_kind, of_items // of_kind, again,
                  100 * look / work, 100 * whole / work, work))
+    if estimates:
+        print("%d of %d units only gave an estimate of how many items take SECONDS%s" %
+              (estimates, n, "" if sums else ": give more UNITS, or fewer SECONDS"))
 
 
 def count_found_lies(analysis, job, parameters, of):
