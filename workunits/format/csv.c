@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "app/base/files.h"
 #include "app/base/os.h"
 #include "app/base/text.h"
 
@@ -67,7 +68,8 @@ static void flush(wu_csv *csv)
 
 static tc_status fail_write(const wu_csv *csv, tc_err *err)
 {
-    return tc_fail(err, TC_IO, "%s: cannot write: %s", csv->out.path, strerror(csv->error));
+    errno = csv->error;
+    return tc_fail_write(csv->out.path, csv->out.path, err);
 }
 
 /* Makes room for `bytes` bytes in csv->waiting, at most WU_CELL_MAX. */

@@ -2,7 +2,6 @@
 #include "workunits/format/zip_writer.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -46,8 +45,7 @@ struct wu_zip_writer {
 
 static tc_status fail_write(const wu_zip_writer *w, tc_err *err)
 {
-    return tc_fail(err, tc_write_error_status(errno), "%s: cannot write: %s", w->shown,
-                   strerror(errno));
+    return tc_fail_write(w->shown, w->shown, err);
 }
 
 /* --- bytes ----------------------------------------------------------------------------------- */
