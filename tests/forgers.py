@@ -1257,12 +1257,18 @@ def cheap_forgeries():
         yield ("cellcount", "%g of discs of all sizes are pairs, not split, " % share +
                ", ".join(more), dict(split, **more), [pairs_among_sizes(share)], None,
                compute_with(dict(step, **more), [pairs_among_sizes(share)]))
-    for more in {}, {"split": "distance"}, {"split": "distance", "fill_holes": True}:
+    filled_split = {"split": "intensity", "fill_holes": True}
+    for more in {}, {"split": "distance"}, {"split": "distance", "fill_holes": True}, filled_split:
         yield ("cellcount", "without background but in the crowded upper sixth" + "".join(
-            ", " + k for k in more), dict(step, threshold=25, background={
+            ", %s %s" % v for v in more.items()), dict(step, threshold=25, background={
                 "method": "opening", "radius": 50}, **more), [soft_crowded_top(60, 10)], None,
                compute_part_with(dict(step, threshold=85, **more), [soft_crowded_top(60, 10)],
                                  lambda a: a["region_bbox"][:, 2] > 266))
+    window = dict(step, threshold="local", window=151, offset=22)
+    yield ("cellcount", "not smoothed, filled or split but in the crowded upper sixth",
+           dict(window, smooth=1, **filled_split), [soft_crowded_top(180, 180)], None,
+           compute_part_with(window, [soft_crowded_top(180, 180)],
+                             lambda a: a["region_bbox"][:, 2] > 266))
     for more in {}, {"split": "distance"}, {"split": "intensity"}:
         yield ("cellcount", "a small clump made up, smoothed" + "".join(
             ", split by " + v for v in more.values()), dict(step, smooth=1, **more),

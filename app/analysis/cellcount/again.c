@@ -244,24 +244,6 @@ static bool is_local(const cc_params *p)
     return !p->min_contrast && !p->offset_percent && !p->full_area_auto && !p->min_area_auto;
 }
 
-/* Whether no region is computed by the checks before this one (cc_parts_of). */
-static bool is_alone(const cc_params *p)
-{
-    return p->split == CC_INTENSITY && p->fill_holes;
-}
-
-/* Whether the box of a region of the result is larger than a core. */
-static bool has_larger(const wu_output *out, uint32_t side)
-{
-    const wu_out_array *const boxes = wu_output_find(out, "region_bbox");
-    const int64_t *b = boxes->data;
-
-    for (uint64_t i = 0; i < boxes->info.shape[0]; i++, b += 4)
-        if (b[2] - b[0] > side || b[3] - b[1] > side)
-            return true;
-    return false;
-}
-
 tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t threshold,
                          uint32_t margin, const uint32_t doubtful[4], uint64_t *random, tc_err *err)
 {
@@ -274,8 +256,7 @@ tc_status cc_check_again(const an_work *work, const wu_output *out, uint32_t thr
     int64_t pixels = 0, cut = 0, inner = 0, compared = 0, reaching = 0;
     tc_status status = TC_OK;
 
-    if (!is_local(work->params) || LEAST_TILES * share > MOST_TILES_SHARE ||
-        (is_alone(work->params) && has_larger(out, side)))
+    if (!is_local(work->params) || LEAST_TILES * share > MOST_TILES_SHARE)
         return TC_NO_MATCH;
     /* Each band of rows and each band of columns gets one tile, so that a tall or wide object is
      * likely to be met. If a box is doubtful, the first tile is placed around it instead. */

@@ -13,6 +13,9 @@
 typedef struct component_box {
     const an_follow *f;
     const an_component *c;
+    const size_t *pixel; /* [n]: the component's pixels, those of filled holes included, by their
+                            index in f->px */
+    size_t n;
     const wu_pixels *original;
     uint32_t nx, ny; /* size of the box */
     /* Outside the component 0. In the component 1 plus the grey value or, for dark cells, 1 plus
@@ -27,7 +30,7 @@ typedef struct component_box {
 /* The index, in the box, of the component's k-th pixel. */
 static size_t box_index(const component_box *a, size_t k)
 {
-    const size_t i = a->f->queue[k], nx = a->f->px->nx;
+    const size_t i = a->pixel[k], nx = a->f->px->nx;
 
     return (i / nx - a->c->lo[1]) * a->nx + i % nx - a->c->lo[2];
 }
@@ -43,8 +46,8 @@ static tc_status run_watershed(component_box *a, const cc_params *p, const tc_po
                          .is_separate = cc_separate_by_intensity,
                          .rule = p };
 
-    for (size_t k = 0; k < a->c->pixels; k++) {
-        const uint32_t v = wu_grey_value(a->f->px, a->f->queue[k]);
+    for (size_t k = 0; k < a->n; k++) {
+        const uint32_t v = wu_grey_value(a->f->px, a->pixel[k]);
 
         a->height[box_index(a, k)] = (p->bright ? v : top - v) + 1;
     }
@@ -79,7 +82,7 @@ static tc_status measure_parts(component_box *a, cc_parts *parts, tc_err *err)
 {
     const size_t nx = a->f->px->nx;
 
-    for (size_t k = 0; k < a->c->pixels; k++) {
+    for (size_t k = 0; k < a->n; k++) {
         const size_t at = box_index(a, k);
         const int32_t maximum = a->up[at];
 
@@ -89,8 +92,8 @@ static tc_status measure_parts(component_box *a, cc_parts *parts, tc_err *err)
     parts->part = calloc(parts->n, sizeof *parts->part);
     if (parts->part == NULL)
         return tc_no_memory(err, "a region");
-    for (size_t k = 0; k < a->c->pixels; k++) {
-        const size_t i = a->f->queue[k];
+    for (size_t k = 0; k < a->n; k++) {
+        const size_t i = a->pixel[k];
         cc_part *const part = &parts->part[a->height[a->up[box_index(a, k)]]];
 
         extend_region(&part->region, (uint16_t)(i / nx), (uint16_t)(i % nx),
@@ -100,13 +103,18 @@ static tc_status measure_parts(component_box *a, cc_parts *parts, tc_err *err)
     return TC_OK;
 }
 
+/* pixel: the n pixels of the component, as in component_box. */
 static tc_status split_by_intensity(const cc_params *p, const an_follow *f, const an_component *c,
-                                    const wu_pixels *original, const tc_poll *poll, cc_parts *parts,
-                                    tc_err *err)
+                                    const size_t *pixel, size_t n, const wu_pixels *original,
+                                    const tc_poll *poll, cc_parts *parts, tc_err *err)
 {
-    component_box a = {
-        .f = f, .c = c, .original = original, .nx = c->hi[2] - c->lo[2], .ny = c->hi[1] - c->lo[1]
-    };
+    component_box a = { .f = f,
+                        .c = c,
+                        .pixel = pixel,
+                        .n = n,
+                        .original = original,
+                        .nx = c->hi[2] - c->lo[2],
+                        .ny = c->hi[1] - c->lo[1] };
     const size_t box = (size_t)a.nx * a.ny;
     tc_status status;
 
@@ -231,15 +239,37 @@ static tc_status analyse_component(const cc_params *p, const an_follow *f, const
     return TC_OK;
 }
 
+/* Splits a component by intensity after its holes are filled. */
+static tc_status split_filled(const cc_params *p, const an_follow *f, const an_component *c,
+                              const wu_pixels *original, const tc_poll *poll, cc_parts *parts,
+                              tc_err *err)
+{
+    cc_params fills = *p;
+    TC_AUTO(cc_parts_free) cc_parts filled = { .n = 0 };
+    TC_AUTOFREE size_t *pixel = NULL;
+    size_t n = 0;
+
+    fills.split = 0;
+    fills.labels = true; /* for filled.plane */
+    return_if_error(analyse_component(&fills, f, c, original, poll, &filled, err));
+    pixel = malloc((size_t)(filled.y1 - filled.y0) * (filled.x1 - filled.x0) * sizeof *pixel);
+    if (pixel == NULL)
+        return tc_no_memory(err, "a region");
+    for (size_t y = filled.y0, k = 0; y < filled.y1; y++)
+        for (size_t x = filled.x0; x < filled.x1; x++)
+            if (filled.plane[k++] > 0)
+                pixel[n++] = y * f->px->nx + x;
+    return split_by_intensity(p, f, c, pixel, n, original, poll, parts, err);
+}
+
 tc_status cc_parts_of(const cc_params *p, const an_follow *f, const an_component *c,
                       const wu_pixels *original, const tc_poll *poll, cc_parts *parts, tc_err *err)
 {
     *parts = (cc_parts){ .n = 0 };
-    if (p->split == CC_INTENSITY && !p->fill_holes)
-        return split_by_intensity(p, f, c, original, poll, parts, err);
-    /* Heights of a split by intensity also depend on what lies in the holes. */
     if (p->split == CC_INTENSITY)
-        return TC_OK;
+        return p->fill_holes ? split_filled(p, f, c, original, poll, parts, err)
+                             : split_by_intensity(p, f, c, f->queue, (size_t)c->pixels, original,
+                                                  poll, parts, err);
     if (p->split || p->fill_holes)
         return analyse_component(p, f, c, original, poll, parts, err);
     parts->part = calloc(1, sizeof *parts->part);

@@ -16,9 +16,9 @@ typedef struct cc_part {
 /* The regions that a component is split into, in the coordinates of an_follow.px. */
 typedef struct cc_parts {
     cc_part *part; /* [n] */
-    size_t n;      /* 0 for a split by intensity with fill_holes */
-    /* With labels, and with fill_holes or a split by distance: [y1 - y0][x1 - x0], the index of
-     * each pixel's region plus 1, or 0; otherwise NULL. */
+    size_t n;
+    /* With labels, and with fill_holes or a split by distance but no split by intensity:
+     * [y1 - y0][x1 - x0], the index of each pixel's region plus 1, or 0; otherwise NULL. */
     int32_t *plane;
     uint32_t y0, x0, y1, x1;
 } cc_parts;
