@@ -913,6 +913,12 @@ static size_t choose_long(const part *q, const table *t, size_t n, uint64_t *ran
     return best;
 }
 
+/* Fails with TC_NO_MATCH if a component was too large to be followed. */
+static tc_status judge_large(bool large, tc_err *err)
+{
+    return large ? tc_fail(err, TC_NO_MATCH, "a component is too large to be followed") : TC_OK;
+}
+
 /* Checks, for random rows of the table, half of them by area, and random pixels in turn, that the
  * picture has the row's region and that the table has the regions of the pixel's component. With a
  * split, some of the rows are long ones. */
@@ -977,6 +983,8 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
             q->absent += s.absent / s.pixels;
             q->small += s.small / s.pixels;
         }
+        if (status == TC_OK && q->rows == NULL)
+            status = judge_large(q->large, err);
     }
     return status;
 }
@@ -1028,12 +1036,6 @@ static tc_status judge_sizes(const table *t, size_t most, uint32_t side, tc_err 
             return tc_fail(err, TC_NO_MATCH, "region %zu is too large to be followed", i + 1);
     }
     return TC_OK;
-}
-
-/* Fails with TC_NO_MATCH if a component was too large to be followed. */
-static tc_status judge_large(bool large, tc_err *err)
-{
-    return large ? tc_fail(err, TC_NO_MATCH, "a component is too large to be followed") : TC_OK;
 }
 
 /* Whether the threshold makes every pixel cell. */
@@ -1301,7 +1303,6 @@ static tc_status check_whole(const an_work *work, const table *t, uint32_t thres
     o->of_regions = !q.large; /* tiles around small regions do not show a large one */
     memcpy(o->doubtful, q.doubtful, sizeof q.doubtful);
     return_if_error(status);
-    return_if_error(judge_large(q.large, err));
     o->small = q.known_hits > 0 ? q.small / q.known_hits : 0;
     /* p->full_area may be too large (find_full_area). */
     if (p->min_contrast && p->full_area_auto)
@@ -1853,17 +1854,19 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
         }
         if (doubt == TC_OK)
             o->of_regions = !finds && !all.large; /* again.c does not show large regions */
-        /* The other tiles are checked as well, unless cc_check_again looks where the doubt is. */
-        if (status == TC_NO_MATCH && o->doubtful[2] == 0)
+        /* The other tiles are checked as well, unless cc_check_again looks where the doubt is, or
+         * is not called. */
+        if (status == TC_NO_MATCH && o->doubtful[2] == 0 && o->of_regions)
             doubt = status;
         else
             return_if_error(status);
+        if (doubt == TC_OK)
+            return_if_error(judge_large(all.large, err));
+        if (finds && k + 1 == bands)
+            return_if_error(judge_found(p, histograms, groups, px->bits, threshold, err));
     }
     return_if_error(doubt);
-    return_if_error(judge_large(all.large, err));
     o->side = (double)px->nx * px->ny * ROUGHLY * (double)all.cells / (double)all.pixels;
-    if (finds)
-        return_if_error(judge_found(p, histograms, groups, px->bits, threshold, err));
     return_if_error(judge_tiles(&all, t->labels == NULL, err));
     if (all.cells == 0)
         return tc_fail(err, TC_NO_MATCH, "no cell in the tiles");
