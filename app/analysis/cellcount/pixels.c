@@ -43,8 +43,9 @@ enum { LEAST_KNOWN = 2, LEAST_IN_TILES = 4 };
 enum { LEAST_DRAWN = 40 };
 /* A component is followed for at most `room` pixels: LEAST_ROOM plus 1 / ROOM_SHARE of the pixels
  * of the whole picture, or LEAST_ROOM plus 1 / ROOM_IN_TILE of the pixels of a tile. All components
- * of a part together are followed for about ROOMS times `room` pixels. */
-enum { ROOM_SHARE = 128, ROOM_IN_TILE = 16, LEAST_ROOM = 256, ROOMS = 12 };
+ * of a part together are followed for about ROOMS or, in a tile, ROOMS_IN_TILE times `room` pixels.
+ */
+enum { ROOM_SHARE = 128, ROOM_IN_TILE = 6, LEAST_ROOM = 256, ROOMS = 12, ROOMS_IN_TILE = 5 };
 /* fill_holes: of each part, the background around at most this many listed components, which need
  * not be in the box of another region, is followed to see whether they lie in a hole. */
 enum { OUTSIDES = 4 };
@@ -928,7 +929,8 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
     const places of = { starts_at, 62, 2 };
     uint64_t wanted[MORE] = { 0 };
     const int looks = looks_of(q);
-    size_t left = ROOMS * q->f.room, i = 0, by_area[LOOKS / 4] = { 0 }, listed = 0;
+    size_t left = (q->rows != NULL ? ROOMS_IN_TILE : ROOMS) * q->f.room, i = 0,
+           by_area[LOOKS / 4] = { 0 }, listed = 0;
     size_t start[MORE] = { 0 }, order[MORE], next = 0;
     const bool of_split = ((const cc_params *)work->params)->split != 0;
     const size_t most = 2 * q->n_rows < LARGEST_OF ? 2 * q->n_rows : LARGEST_OF;
