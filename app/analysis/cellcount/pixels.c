@@ -145,14 +145,20 @@ typedef struct part {
     uint32_t ny, nx;           /* size of the whole picture */
     uint32_t y0, x0, y1, x1;   /* the core, half-open, in coordinates of the part */
     size_t *rows, n_rows;      /* rows of the table whose boxes lie in the core; NULL, for the whole
-                                  picture: all rows. The caller frees them. */
-    size_t looks;              /* components that are not known, or have a region in the table */
-    size_t known;              /* components that have a region in the table */
-    size_t drawn;              /* components that were followed from a random pixel */
-    int outsides;              /* see OUTSIDES */
-    bool suspect;              /* the part is a CHOSEN or SUSPECT tile */
-    bool large; /* a component was too large, or too wide for the number of its pixels, to be
-                   followed */
+                                  picture: all rows */
+    /* Components that are known and have a region in the table are followed once: `seen` has a bit
+     * for each pixel of the part, set in such components; confirmed[row], with rows numbered as
+     * region_of takes them, is true for their rows. NULL if sums over components are needed, in
+     * which each counts as often as it is met. */
+    uint8_t *seen;
+    bool *confirmed;
+    size_t looks; /* components that are not known, or have a region in the table */
+    size_t known; /* components that have a region in the table */
+    size_t drawn; /* components that were followed from a random pixel */
+    int outsides; /* see OUTSIDES */
+    bool suspect; /* the part is a CHOSEN or SUSPECT tile */
+    bool large;   /* a component was too large, or too wide for the number of its pixels, to be
+                     followed */
     uint32_t doubtful[4]; /* after a failure of check_part: box of the component or row that does
                              not seem to be right, in the picture; all 0: of none in particular */
     uint32_t beyond[4]; /* box, in the picture, of a random row's component that is not known as it
@@ -659,6 +665,10 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
     bool listed = false; /* a region of the component is in the table */
     TC_AUTO(cc_parts_free) cc_parts parts = { .n = 0 };
 
+    if (q->seen != NULL && (q->seen[i / 8] >> i % 8 & 1) != 0) {
+        s->listed_any = true;
+        return TC_OK;
+    }
     an_follow_component(&q->f, i, &c);
     {
         const uint32_t ny = c.hi[1] - c.lo[1], nx = c.hi[2] - c.lo[2];
@@ -709,6 +719,8 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
         note_pixels(p, r, found < q->n_rows, border, s);
         listed = listed || found < q->n_rows;
         s->found = s->found || (found < q->n_rows && found == s->row);
+        if (q->seen != NULL && found < q->n_rows)
+            q->confirmed[found] = true;
         if (missing) {
             set_doubtful(q, c.lo[1], c.lo[2], c.hi[1], c.hi[2]);
             /* With fill_holes the component may still lie in a large hole of another one. */
@@ -722,6 +734,8 @@ static tc_status check_component(const an_work *work, part *q, const table *t, s
             return_if_error(check_label(p, q, t, &c, &parts, k, label, err));
     }
     s->listed_any = s->listed_any || listed;
+    for (size_t k = 0; q->seen != NULL && listed && k < c.pixels; k++)
+        q->seen[q->f.queue[k] / 8] |= (uint8_t)(1u << q->f.queue[k] % 8);
     return listed && p->fill_holes ? check_outside(q, t, &c, s, err) : TC_OK;
 }
 
@@ -734,6 +748,8 @@ static tc_status check_row(const an_work *work, part *q, const table *t, sought 
     /* With a split, a region of filled pixels may have no pixel on the cells' side in that row. */
     const bool fills = ((const cc_params *)work->params)->fill_holes;
 
+    if (q->seen != NULL && q->confirmed[s->row])
+        s->found = s->listed_any = true;
     for (uint32_t x = r.x0; !s->unknown && !s->found && x < r.x1; x++)
         if (an_follow_accepts(&q->f, at + x) &&
             (x == r.x0 || !an_follow_accepts(&q->f, at + x - 1)))
@@ -818,19 +834,24 @@ static unsigned side_of_solid(const cc_params *p)
     return side;
 }
 
+/* Returns a bit for each of the n <= 64 pixels of a row from pixel i on, set if the pixel is cell.
+ */
+static uint64_t cells_at(const part *q, const cc_params *p, size_t i, unsigned n)
+{
+    const uint64_t dark = an_bits_below(q->f.px, i, n, q->f.threshold);
+
+    return (p->bright ? ~dark : dark) & (n < 64 ? ~(UINT64_MAX << n) : UINT64_MAX);
+}
+
 /* Returns a bit for each of the n <= 64 pixels of a row from pixel i on, the last few excepted. A
  * bit is set if the square of which this is the top left pixel is all cell. */
 static uint64_t solid_at(const part *q, const cc_params *p, size_t i, unsigned n)
 {
     const unsigned side = side_of_solid(p);
-    uint64_t cells = n < 64 ? ~(UINT64_MAX << n) : UINT64_MAX, solid;
+    uint64_t cells = UINT64_MAX, solid;
 
-    for (unsigned k = 0; k < side && cells != 0; k++) {
-        const uint64_t dark =
-            an_bits_below(q->f.px, i + (size_t)k * q->f.px->nx, n, q->f.threshold);
-
-        cells &= p->bright ? ~dark : dark;
-    }
+    for (unsigned k = 0; k < side && cells != 0; k++)
+        cells &= cells_at(q, p, i + (size_t)k * q->f.px->nx, n);
     solid = cells;
     for (unsigned k = 1; k < side; k++)
         solid &= cells >> k;
@@ -937,7 +958,8 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
     const size_t starts = choose_places(q, work->params, &of, MORE, random, wanted, start);
     const unsigned side = side_of_solid(work->params);
     const places solid = { solid_at, 65 - side, side };
-    size_t solids = 0;
+    const places cell = { cells_at, 64, 1 };
+    size_t solids = 0, rare[LEAST_DRAWN] = { 0 }, rares = 0; /* pixels of cells that are rare */
     tc_status status = TC_OK;
 
     tc_random_order(starts, order, random);
@@ -965,10 +987,15 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
             do
                 status = check_component(work, q, t, start[order[next++]] + q->f.px->nx, &s, err);
             while (status == TC_OK && next < starts && !s.unknown && !s.listed_any);
-        else if (find_cell(q, k % 4 == 1 || k >= looks ? HITS : 0, random, &s.of_hit, &i))
-            status = check_component(work, q, t, i, &s, err);
-        else
-            break;
+        else {
+            if (rares == 0 &&
+                !find_cell(q, k % 4 == 1 || k >= looks ? HITS : 0, random, &s.of_hit, &i)) {
+                rares = choose_places(q, work->params, &cell, LEAST_DRAWN, random, wanted, rare);
+                if (rares == 0)
+                    break;
+            }
+            status = check_component(work, q, t, rares > 0 ? rare[q->drawn % rares] : i, &s, err);
+        }
         left = s.left;
         for (int d = 0; of_row && s.box[2] > 0 && d < 4; d++)
             q->beyond[d] = s.box[d] + (d % 2 == 0 ? q->y : q->x);
@@ -982,8 +1009,8 @@ static tc_status check_parts(const an_work *work, part *q, const table *t, uint6
         q->bare_hits += s.of_hit && s.unknown && !is_in_box(q, t, 0, i);
         if (s.of_hit && !s.unknown && !s.in_hole) {
             q->known_hits++;
-            q->absent += s.absent / s.pixels;
-            q->small += s.small / s.pixels;
+            q->absent += s.pixels > 0 ? s.absent / s.pixels : 0;
+            q->small += s.pixels > 0 ? s.small / s.pixels : 0;
         }
         if (status == TC_OK && q->rows == NULL)
             status = judge_large(q->large, err);
@@ -1054,6 +1081,14 @@ static size_t room_of(const part *q)
     return (size_t)q->f.px->nx * q->f.px->ny / share + LEAST_ROOM;
 }
 
+static void end_part(part *q)
+{
+    an_follow_end(&q->f);
+    free(q->rows);
+    free(q->seen);
+    free(q->confirmed);
+}
+
 /* Does the checks of a part, which may be a tile or the whole picture. */
 static tc_status check_part(const an_work *work, part *q, const table *t, uint64_t *random,
                             tc_err *err)
@@ -1061,6 +1096,12 @@ static tc_status check_part(const an_work *work, part *q, const table *t, uint64
     const cc_params *const p = work->params;
     return_if_error(an_follow_begin(&q->f, room_of(q), err));
 
+    if (!p->min_contrast && !p->min_area_auto) {
+        q->seen = calloc((size_t)q->f.px->nx * q->f.px->ny / 8 + 1, 1);
+        q->confirmed = calloc(q->n_rows + 1, sizeof *q->confirmed);
+        if (q->seen == NULL || q->confirmed == NULL)
+            return tc_no_memory(err, "the components");
+    }
     if (t->labels != NULL)
         return_if_error(check_labels(p, q, t, random, err));
     if (t->labels != NULL && p->split == CC_INTENSITY)
@@ -1242,11 +1283,6 @@ static tc_status judge_full_area(const cc_params *p, const part *q, int64_t leas
 }
 
 /* --- the whole picture ----------------------------------------------------------------------- */
-
-static void end_part(part *q)
-{
-    an_follow_end(&q->f);
-}
 
 /* What a check of the whole picture or of tiles finds. */
 typedef struct outcome {
@@ -1661,8 +1697,7 @@ static tc_status check_tile(const an_work *work, const table *t, uint32_t thresh
     all->sums.large_regions += q.large_regions;
     all->sums.missing = fmax(all->sums.missing, q.missing);
     all->sums.faintest = fmin(all->sums.faintest, q.faintest);
-    free(q.rows);
-    an_follow_end(&q.f);
+    end_part(&q);
     cc_prepare_end(&prepare);
     wu_pixels_free(&tile);
     return status;
