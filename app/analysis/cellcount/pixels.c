@@ -1828,6 +1828,21 @@ static void choose_rows(const cc_params *p, const wu_pixels *px, const table *t,
         rows[3] = choose_long(&whole, t, LARGEST_OF, random);
 }
 
+/* Of n rows of the table, which has `all` rows, replaces each that is among those before it by the
+ * next row that is not, so that few regions in a picture are all looked at. Without such a row
+ * nothing is replaced. */
+static void replace_repeated(size_t all, size_t *rows, size_t n)
+{
+    for (size_t k = 1; k < n && k < all; k++)
+        for (size_t i = 0; i < k;)
+            if (rows[i] == rows[k]) {
+                rows[k] = (rows[k] + 1) % all;
+                i = 0;
+            } else {
+                i++;
+            }
+}
+
 /* Checks tiles, if grey values are prepared. A quarter of the tiles is placed around regions of the
  * table, in proportion to their areas. The others lie in different bands of rows and different
  * bands of columns, one in each, so that no tall or wide structure is missed. The tiles of
@@ -1862,6 +1877,7 @@ static tc_status check_tiles(const an_work *work, const table *t, uint32_t thres
     }
     if (t->n > 0 && p->split)
         around_rows[0] = choose_large(t, random);
+    replace_repeated(t->n, around_rows, end - bands);
     for (size_t k = 0; k < end + bare_of(n); k++) {
         const tile_kind kind = k < bands ? IN_BANDS
                                : k < n   ? OF_REGION
