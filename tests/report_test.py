@@ -104,7 +104,7 @@ def spots(shape, n, rng=RNG):
 
 
 def test_drawings():
-    """An image with a scale bar, with a frame around the field of view, or analysed with an
+    """An image with a scale bar, a hot pixel, a frame around the field of view, or analysed with an
     unsuitable radius is marked, with the remedy; the clean image is not."""
     rng = np.random.default_rng(12)
     clean = ndimage.gaussian_filter(spots((240, 320), 25, rng).astype(float), 1)
@@ -115,6 +115,10 @@ def test_drawings():
     ys, xs = np.nonzero(ndimage.binary_erosion(clean > 130, iterations=2))
     specks[ys[::20], xs[::20]] = specks[ys[::20], xs[::20] + 1] = 0
     framed_picture[20:260, 20:340] = 255 - clean
+    hot = clean.astype(np.uint16) * 16
+    away = ndimage.distance_transform_edt(clean < 60)
+    hot[np.unravel_index(np.argmax(away), away.shape)] = 65535
+    photons = rng.poisson(clean / 16.0).astype(np.uint8)  # in cells 10, else 2.5
     cut_cells = np.full(clean.shape, 40.0)
     for k in range(12):
         cut_cells[:8, 20 + 24 * k:30 + 24 * k] = 160
@@ -132,6 +136,9 @@ def test_drawings():
              "--param polarity=bright"),
             ("print", "cellcount", 255 - bar, ["smooth=1", "polarity=dark"], "look",
              "a single pixel"), ("specks", "cellcount", specks, ["smooth=1"], "ok", ""),
+            ("hot", "cellcount", hot, ["smooth=1", "threshold=1500"], "look",
+             "against hot pixels try a larger --param min_area"),
+            ("photons", "cellcount", photons, ["smooth=2", "min_area=20"], "ok", ""),
             ("cut", "cellcount", cut_cells, ["smooth=1"], "look",
              "the count holds; for sizes alone try --param exclude_border=true"),
             ("field", "cellcount", framed_picture, ["fill_holes=true"], "wrong?", "crop")):

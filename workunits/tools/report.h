@@ -104,7 +104,8 @@ typedef struct wu_count_doubt {
                           view, else NULL */
     bool smooth; /* the image has no edges: its grey values change gradually, as in uneven light */
     bool blunt;  /* a region covers more than a fifth of the image, and outlines follow no edges */
-    bool drawn;  /* some counted objects have edges one pixel wide, as letters have */
+    bool drawn;  /* some counted objects have edges one pixel wide, as letters have, or
+                    are hot pixels */
     bool wide;   /* the radius searched for is that of cells as wide as a quarter of the image */
     bool labels; /* the image looks like a label picture */
     bool cubes;  /* the image's voxels, whose size is unknown, were assumed to be cubes */
@@ -130,7 +131,7 @@ tc_status wu_find_labels(const wu_pixels *px, const wu_range *range, bool *label
  * view, else NULL. */
 const char *wu_find_frame(const wu_pixels *px, const wu_range *range);
 /* Whether the object around `at` (y, x) in slice z was drawn by a program, as letters and scale
- * bars are. bright: whether the object is brighter than its surroundings. */
+ * bars are, or is a hot pixel. bright: whether the object is brighter than its surroundings. */
 bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius, bool bright,
                  const wu_range *range);
 

@@ -59,14 +59,18 @@ const char *wu_find_frame(const wu_pixels *px, const wu_range *range)
 /* Looks at the pairs of neighbouring pixels around `at` in which exactly one pixel has the extreme
  * value (the greatest grey value if `bright`, else the least). The edges are one pixel wide if in
  * nearly all pairs the two values differ by more than half of the distance of the extreme value
- * from the median. No lens makes such edges, so they were drawn. */
+ * from the median. No lens makes such edges, so they were drawn. A single pixel of the value, which
+ * has only four pairs, is a hot pixel if in all of them the values differ by more than three
+ * quarters of this distance, which the noise of few photons hardly does. */
 bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radius, bool bright,
                  const wu_range *range)
 {
     const int64_t cy = llround(at[0]), cx = llround(at[1]), reach = (int64_t)fmin(radius, 20) + 2;
     const uint32_t extreme = bright ? range->hi : range->lo;
     const double from_median = fabs((double)extreme - range->median);
-    uint32_t hard = 0, all = 0; /* number of pairs with a sharp edge, and of all such pairs */
+    uint32_t all = 0;               /* number of pairs */
+    uint32_t hard = 0, hardest = 0; /* number of pairs that differ by more than half, and by more
+                                       than three quarters, of from_median */
     if (from_median <= 0.2 * (range->hi - range->lo))
         return false;
     for (int64_t y = cy - reach; y <= cy + reach; y++)
@@ -79,11 +83,15 @@ bool wu_is_drawn(const wu_pixels *px, size_t z, const double at[2], double radiu
             for (int d = 0; is_near(v, extreme, range) && d < 4; d++) {
                 const int64_t other = (int64_t)i + step[d][0] * px->nx + step[d][1];
                 const uint32_t w = wu_grey_value(px, (size_t)other);
-                all += !is_near(w, extreme, range);
-                hard += !is_near(w, extreme, range) && 2 * fabs((double)v - w) > from_median;
+                const double step_height = fabs((double)v - w);
+                if (is_near(w, extreme, range))
+                    continue;
+                all++;
+                hard += 2 * step_height > from_median;
+                hardest += 4 * step_height > 3 * from_median;
             }
         }
-    return all >= 8 && hard > 0.8 * all;
+    return all >= 8 ? hard > 0.8 * all : all >= 4 && hardest == all;
 }
 
 /* Whether one of the pixels [x0, x1) of a row has this value. row: z * ny + y. */

@@ -636,7 +636,8 @@ static void find_mark(const summary *s, size_t item, bool stopped,
     else if (found_doubt->drawn)
         snprintf(why, size,
                  "some of what was counted has edges of a single pixel, as letters, scale bars and "
-                 "hot pixels have: crop the picture, or give --mask");
+                 "hot pixels have: crop the picture, or give --mask; against hot pixels try a "
+                 "larger --param min_area");
     else if (stopped)
         snprintf(why, size, "the outline still moved: try a larger --param iterations");
     else if (doubt[0] != '\0')
