@@ -712,7 +712,7 @@ static tc_status cl_finish(void *worker, void *state, size_t item_index, wu_outp
                            tc_err *err)
 {
     cl_worker *const w = worker;
-    voting_peaks peaks = { 0, 0, NULL };
+    voting_peaks peaks = { .n = 0 };
     uint64_t n = 0;
     tc_status status = w->slab_bands > 0 ? TC_MORE : find_peaks(w, &peaks, &n, err);
 

@@ -210,5 +210,6 @@ def exchange_items(a, table="region_"):
         if not name.endswith("_item"):
             a[name] = a[name][order]
     n = a["count"][:2].copy()
-    a["count"][:2] = n[::-1]
+    for name in {"count", "threshold", "peak_sum"} & set(a):
+        a[name][:2] = a[name][1::-1].copy()
     column[:] = np.concatenate([np.repeat([0, 1], n[::-1]), column[rest]])

@@ -12,8 +12,8 @@ import scipy.ndimage
 
 import forge
 import tap
-from forgers import (coarse, compute, compute_part_with, compute_with, keep_rows_of_items, make_of,
-                     masks_of, path, relabel, set_masks)
+from forgers import (bind, coarse, compute, compute_part_with, compute_with, keep_rows_of_items,
+                     make_of, masks_of, path, relabel, set_masks)
 from oracle import workunit
 
 SEEDS = 4
@@ -240,6 +240,7 @@ def try_unit(k, accepted, checks):
         forged = right.copy()
         change(forged.arrays, analysis)
         obey(forged.arrays, analysis, p)
+        bind(forged)
         if wrong_share(analysis, right.arrays, forged.arrays) <= 0.1:
             continue
         with open(path("forged.npz"), "wb") as f:

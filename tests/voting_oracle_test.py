@@ -66,8 +66,8 @@ def check(name, volume, parameters, spacing=None, stack=None):
     same = (np.array_equal(result["point"], expected["points"]) and
             np.array_equal(result["score"], expected["scores"])
             and result["count"].tolist() == [len(expected["scores"])]
-            and all(result[k].tolist() == [expected[k]] for k in ("radius", "bright")
-                    if k in result.files))
+            and all(result[k].tolist() == [expected[k]] for k in
+                    ("radius", "bright", "threshold", "peak_sum") if k in result.files))
     tap.ok(same, name + ": %d points" % len(expected["scores"]),
            "%s\n%s" % (result["point"][:9], expected["points"][:9]))
     r = tap.run([tap.TEXCELL_VALIDATE, "check", wu, out])

@@ -14,7 +14,7 @@ JOBS = {
 }
 
 
-KNOWN = {"peaks": "a47ef9e5", "refined": "3cf6ccfe", "stack": "4248f1ce"}
+KNOWN = {"peaks": "a47ef9e5", "refined": "8161827c", "stack": "bf6757e5"}
 
 
 def random_job(rng):
@@ -108,6 +108,13 @@ def forgeries():
     yield column("score", 0, 1 << 32, "score: row 0: 4294967296 is not from")
     yield column("score", 0, 4095 * 81 + 1, "score: row 0: ")
     yield column("score", 0, 1 << 62, "score: row 0: ")
+    yield column("threshold", 0, lambda v: v + 99999, "threshold: .* above the lowest score",
+                 "refined", "a greater threshold")
+    yield column("threshold", 0, -1, "threshold: -1 is", "refined")
+    yield column("threshold", 0, 0, "peak_sum: .* does not give the threshold 0", "refined")
+    yield column("peak_sum", 0, 0, "peak_sum: 0 does not give the threshold", "refined")
+    yield column("peak_sum", 0, -5, "peak_sum: -5 does not give the threshold", "refined")
+    yield column("peak_sum", 0, lambda v: v + 1, None, "refined", "a sum more by one")
     yield ("points out of order", "peaks", swap_first,
            "score: row 1: the points are not sorted")
     yield ("refined points out of order", "refined", swap_first,

@@ -1,5 +1,6 @@
 """The oracle of voting, from docs/dev/analyses/voting.md: pixel by pixel and offset by offset,
 without the program's intervals, tables of cones and differences. It is slow."""
+import fractions
 import math
 
 import numpy as np
@@ -221,16 +222,13 @@ def peaks(scheme, votes):
     return chosen_peaks
 
 
-def above_threshold(scheme, kept):
-    rule = scheme.p["threshold"]
-    if rule != "auto":
-        return [k for k in kept if k[0] >= rule]
+def automatic_threshold(kept):
     total, part = sum(k[0] for k in kept), 0
     for score, _ in kept:
         part += score
         if 2 * part >= total:
-            return [k for k in kept if 10 * k[0] >= 3 * score]
-    return []
+            return math.ceil(fractions.Fraction(3 * score, 10))
+    return 0
 
 
 def on_foreground(volume, at, polarity, classes):
@@ -359,7 +357,11 @@ def run(image, parameters, spacing=None):
         rounds.append(vote(s, directions, weight, cos2))
         if i + 1 < len(s.cos2):
             directions = turn(s, directions, weight, rounds[-1], cos2)
-    kept_peaks = above_threshold(s, peaks(s, rounds[-1]))
+    all_peaks = peaks(s, rounds[-1])
+    threshold = s.p["threshold"]
+    if threshold == "auto":
+        threshold = automatic_threshold(all_peaks)
+    kept_peaks = [k for k in all_peaks if k[0] >= threshold]
     if s.p["refine"]:
         points = [refined(s, g, weight, position) for _, position in kept_peaks]
         kept_peaks = [k for k, p in zip(kept_peaks, points) if p is not None]
@@ -370,7 +372,8 @@ def run(image, parameters, spacing=None):
         on = [on_foreground(volume, position, p["polarity"], p["classes"]) for position in points]
         kept_peaks, points = ([v for v, o in zip(values, on) if o]
                               for values in (kept_peaks, points))
-    return {"radius": p["radius"], "bright": p["polarity"] == "bright", "blurred": blurred,
+    return {"radius": p["radius"], "bright": p["polarity"] == "bright", "threshold": threshold,
+            "peak_sum": sum(k[0] for k in all_peaks), "blurred": blurred,
             "weight": weight, "votes": rounds,
             "points": np.array(points).reshape(-1, 3)[:, 1 if flat else 0:],
             "scores": np.array([k[0] for k in kept_peaks], np.int64)}

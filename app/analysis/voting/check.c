@@ -83,6 +83,42 @@ static tc_status check_scores(const voting_params *p, const voting_scheme *s, co
     return an_check_range(out, "score", lo, hi, err);
 }
 
+/* Checks the threshold "auto" and the sum of the scores of all peaks, from which it follows. The
+ * score of the middle peak (voting_apply_threshold) is between two bounds that follow from the
+ * threshold. Unless refinement or the foreground excludes peaks, this peak is a point. */
+static tc_status check_threshold(const voting_params *p, const wu_output *out,
+                                 const voting_peaks *peaks, tc_err *err)
+{
+    const int64_t threshold = *(const int64_t *)wu_output_data(out, "threshold"),
+                  all = *(const int64_t *)wu_output_data(out, "peak_sum");
+    uint64_t sum = 0, part = 0, greater = 0;
+    size_t middle = 0;
+
+    if (threshold < 0 || threshold > UINT32_MAX ||
+        (peaks->n > 0 && peaks->list[peaks->n - 1].score < threshold))
+        return tc_fail(err, TC_BAD_INPUT, "threshold: %lld is above the lowest score, or negative",
+                       (long long)threshold);
+    for (size_t i = 0; i < peaks->n; i++) {
+        const uint32_t score = peaks->list[i].score;
+
+        sum += score;
+        greater += voting_threshold_of(score) > threshold ? score : 0;
+    }
+    if (all < 0 || (uint64_t)all < sum || (all > 0) != (threshold > 0) ||
+        (all > 0 && 2 * greater >= (uint64_t)all))
+        return tc_fail(err, TC_BAD_INPUT, "peak_sum: %lld does not give the threshold %lld",
+                       (long long)all, (long long)threshold);
+    if (p->refine || p->foreground)
+        return TC_OK;
+    while (middle < peaks->n && 2 * (part += peaks->list[middle].score) < (uint64_t)all)
+        middle++;
+    return all == 0 || (middle < peaks->n &&
+                        voting_threshold_of(peaks->list[middle].score) == threshold)
+               ? TC_OK
+               : tc_fail(err, TC_BAD_INPUT, "peak_sum: %lld does not give the threshold %lld",
+                         (long long)all, (long long)threshold);
+}
+
 tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out,
                               tc_err *err)
 {
@@ -109,6 +145,8 @@ tc_status voting_check_result(const void *params, const wu_item *item, const wu_
     return_if_error(check_scores(p, &s, out, err));
     return_if_error(read_points(p, &s, out, &peaks, err));
     return_if_error(check_order(p, &peaks, err));
+    if (p->threshold_auto)
+        return_if_error(check_threshold(p, out, &peaks, err));
     if (p->refine) /* refined points may be closer to each other than the radius */
         return TC_OK;
     return_if_error(voting_suppress_peaks(&s, &peaks, NULL, err));

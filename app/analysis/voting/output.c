@@ -289,18 +289,25 @@ static tc_status choose_candidates(const voting_scheme *s, candidates *c, voting
  * which are noise, hardly change this threshold, and it does not depend on the number of cells. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p)
 {
-    uint64_t sum = 0, part = 0;
+    uint64_t part = 0;
     size_t middle = 0, n = 0;
 
+    p->sum = 0;
     for (size_t i = 0; i < p->n; i++)
-        sum += p->list[i].score;
-    while (p->n > 0 && 2 * (part += p->list[middle].score) < sum)
+        p->sum += p->list[i].score;
+    while (p->n > 0 && 2 * (part += p->list[middle].score) < p->sum)
         middle++;
-    while (n < p->n && (params->threshold_auto
-                            ? 10 * (uint64_t)p->list[n].score >= 3 * (uint64_t)p->list[middle].score
-                            : p->list[n].score >= params->threshold))
+    p->threshold = p->n > 0 ? voting_threshold_of(p->list[middle].score) : 0;
+    const double least = params->threshold_auto ? p->threshold : params->threshold;
+
+    while (n < p->n && p->list[n].score >= least)
         n++;
     p->n = n;
+}
+
+uint32_t voting_threshold_of(uint32_t score)
+{
+    return (uint32_t)((3 * (uint64_t)score + 9) / 10);
 }
 
 /* --- output ---------------------------------------------------------------------------------- */
@@ -314,6 +321,8 @@ tc_status voting_declare_arrays(const void *params, const wu_item *item, wu_outp
         { "count", WU_I64, WU_VALUE, "items", .title = "count" },
         { "bright", WU_BOOL, WU_VALUE, "items", .title = "bright" },
         { "radius", WU_F64, WU_VALUE, "items", .title = "radius", .unit = "pixel" },
+        { "threshold", WU_I64, WU_VALUE, "items", .title = "threshold", .unit = "votes" },
+        { "peak_sum", WU_I64, WU_PROOF, .table = NULL },
         { "point_item", WU_I64, WU_ITEM, .table = "points" },
         { "point", WU_F64, WU_POSITION, "points", .unit = "pixel", .n_axes = 1,
           .axes = { { .n = dims, .words = zyx + 3 - dims } } },
@@ -321,13 +330,14 @@ tc_status voting_declare_arrays(const void *params, const wu_item *item, wu_outp
     };
 
     const voting_params *const p = params;
-    /* BRIGHT, RADIUS: indices in `arrays` of the two arrays that only some results have */
-    enum { DECLARED = sizeof arrays / sizeof arrays[0], BRIGHT = 1, RADIUS };
+    /* indices in `arrays` of the arrays that only some results have */
+    enum { DECLARED = sizeof arrays / sizeof arrays[0], BRIGHT = 1, RADIUS, THRESHOLD, SUM };
     wu_declaration declared[DECLARED];
     size_t n = 0;
 
     for (size_t i = 0; i < DECLARED; i++)
-        if ((i != BRIGHT || p->polarity == VOTING_AUTO) && (i != RADIUS || p->radius_per_image))
+        if ((i != BRIGHT || p->polarity == VOTING_AUTO) && (i != RADIUS || p->radius_per_image) &&
+            ((i != THRESHOLD && i != SUM) || p->threshold_auto))
             declared[n++] = arrays[i];
     return wu_output_declare(out, declared, n, item, err);
 }
@@ -365,6 +375,10 @@ tc_status voting_add_points(const an_work *work, double radius, size_t item_inde
     }
     if (params->radius_per_image)
         *(double *)wu_output_data(out, "radius") = radius;
+    if (params->threshold_auto) {
+        *(int64_t *)wu_output_data(out, "threshold") = p->threshold;
+        *(int64_t *)wu_output_data(out, "peak_sum") = (int64_t)p->sum;
+    }
     *(int64_t *)wu_output_data(out, "count") = (int64_t)p->n;
     for (size_t i = 0; i < p->n; i++) {
         ((int64_t *)wu_output_data(out, "point_item"))[i] = (int64_t)item_index;
@@ -402,7 +416,7 @@ static void free_peaks(voting_peaks *p)
 tc_status voting_finish(const an_work *work, size_t item_index, const void *state, wu_output *out,
                         tc_err *err)
 {
-    TC_AUTO(free_peaks) voting_peaks points = { 0, 0, NULL };
+    TC_AUTO(free_peaks) voting_peaks points = { .n = 0 };
     voting_scheme s;
     return_if_error(voting_scheme_init(work->params, work->item, work->item->name, &s, err));
 

@@ -79,19 +79,16 @@ static const double CROWDED = 1.8;
 /* Coordinates that differ by less than this, in pixels, count as equal: the difference is due to
  * rounding. */
 static const double NEAR = 1e-6;
-/* judge_evidence tolerates a lowest score that is this many times the estimate of the threshold
- * "auto", or as many times less; and one of GAP times this estimate only if the tiles have no point
- * with a score down to 1 / GAP times it. */
+/* Scores in margins, and estimates of sums of scores, may be this many times the right ones, or as
+ * many times less. */
 static const double TOLERANCE = 1.2;
+/* The number of standard errors by which an estimated sum of scores may be wrong. */
+static const double ERRORS = 3;
 /* A peak in a margin that is nearer to a point of the result is taken to be this point, in radii.
  */
-static const double SAME = 0.5;
-/* The number of places that share_away draws. */
-enum { PLACES_OF_SHARE = 200 };
-/* For the threshold "auto": if the lowest score of the result is more than GAP times the greatest
- * score found below the threshold, the tiles may have few of the weaker points by chance. Then
- * their number is taken to be SOME times as large as estimated from the tiles. */
-static const double GAP = 1.5, SOME = 3;
+static const double SAME = 1;
+/* The number of places that add_areas draws. */
+enum { PLACES_OF_AREA = 200 };
 
 /* --- tiles ----------------------------------------------------------------------------------- */
 
@@ -286,8 +283,10 @@ static tc_status compute_tile(const an_work *work, const voting_scheme *s,
 
 /* --- points ---------------------------------------------------------------------------------- */
 
-/* Sets *peaks to the points of the result, in the result's order: the highest score comes first. */
-static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_err *err)
+/* Sets *peaks to the points of the result, in the result's order: the highest score comes first;
+ * and to its threshold "auto" and sum of scores, if it has them. */
+static tc_status claimed_points(const voting_params *p, const wu_output *out, voting_peaks *peaks,
+                                tc_err *err)
 {
     const wu_out_array *const point = wu_output_find(out, "point");
     const int64_t *const score = wu_output_data(out, "score");
@@ -300,6 +299,10 @@ static tc_status claimed_points(const wu_output *out, voting_peaks *peaks, tc_er
         memcpy(peaks->list[i].point + 3 - dims, (const double *)point->data + i * dims,
                dims * sizeof(double));
         peaks->list[i].score = (uint32_t)score[i];
+    }
+    if (p->threshold_auto) {
+        peaks->threshold = (uint32_t)*(const int64_t *)wu_output_data(out, "threshold");
+        peaks->sum = (uint64_t)*(const int64_t *)wu_output_data(out, "peak_sum");
     }
     return TC_OK;
 }
@@ -334,64 +337,55 @@ static double distance_to_points(const voting_scheme *s, const voting_peaks *row
     return sqrt(least);
 }
 
-/* Estimates the share of a box, lo <= coordinate < hi, that is AWAY from all points. */
-static double share_away(const voting_scheme *s, const voting_peaks *rows, const double lo[3],
-                         const double hi[3], uint64_t *random)
-{
-    int n = 0;
-
-    for (int i = 0; i < PLACES_OF_SHARE; i++) {
-        double at[3];
-
-        for (int k = 0; k < 3; k++)
-            at[k] = lo[k] + (hi[k] - lo[k]) * (double)(tc_random(random) >> 32) / 0x1p32;
-        n += distance_to_points(s, rows, at) >= AWAY;
-    }
-    return (double)n / PLACES_OF_SHARE;
-}
-
 /* A peak in a tile that is not among the points of the result. */
 typedef struct other_peak {
     double score;
     bool is_point; /* it is a point: neither refinement nor the foreground excludes it */
     bool is_far;   /* it is AWAY from all points of the result */
     bool beside;   /* it is in the margin of its tile */
+    bool again;    /* it is also in an earlier tile */
+    bool drawn;    /* its tile is around a point */
 } other_peak;
+
+/* Numbers of pixels: [0] nearer to a point of the result than AWAY, [1] farther away; estimated. */
+typedef struct areas {
+    double of[2];
+} areas;
+
+/* Estimates the areas of a tile, without its margin, and adds them to *sum. */
+static void add_areas(const voting_scheme *s, const voting_peaks *rows, const tile *t,
+                      uint64_t *random, areas *sum)
+{
+    for (int i = 0; i < PLACES_OF_AREA; i++) {
+        double at[3];
+
+        for (int k = 0; k < 3; k++)
+            at[k] = t->lo[k] + (t->hi[k] - t->lo[k]) * (double)(tc_random(random) >> 32) / 0x1p32;
+        sum->of[distance_to_points(s, rows, at) >= AWAY] += pixels_of(t) / PLACES_OF_AREA;
+    }
+}
 
 /* What the tiles have: `claimed` and `same` without their margins, the rest in the widened tiles.
  */
 typedef struct evidence {
     size_t claimed, same; /* numbers of points of the result, and of those of them that were
                              computed again with the same score */
-    double scores;        /* the sum of the scores of the points of the result */
     double pixels;        /* number of pixels */
-    double far_pixels;    /* number of these that are AWAY from all points, estimated */
-    size_t n, room;       /* used and allocated elements of `others` */
-    other_peak *others;   /* with a fixed threshold only points */
+    areas drawn;          /* those of the tiles around points */
+    size_t tiles;         /* number of the tiles in `seen` */
+    tile seen[MOST_TILES];
+    size_t n, room;     /* used and allocated elements of `others` */
+    other_peak *others; /* with a fixed threshold only points */
 } evidence;
-
-/* How many peaks of the item each of the other peaks stands for: by is_far and is_point. */
-typedef struct weights {
-    double of[2][2];
-} weights;
-
-static double weight_of(const weights *w, const other_peak *o)
-{
-    return w->of[o->is_far][o->is_point];
-}
-
-/* Weights of peaks that are no points, and that are. */
-static weights weigh(double excluded, double point)
-{
-    return (weights){ { { excluded, point }, { excluded, point } } };
-}
 
 /* Adds a peak that is not among the points of the result. */
 static tc_status add_other(evidence *e, const voting_scheme *s, const voting_peaks *rows,
-                           const tile *t, const voting_peak *peak, bool is_point, tc_err *err)
+                           const tile *t, bool drawn, const voting_peak *peak, bool is_point,
+                           tc_err *err)
 {
     const bool beside = !is_in(t, peak->point);
     const double away = distance_to_points(s, rows, peak->point);
+    bool again = false;
 
     if (beside && away < SAME)
         return TC_OK;
@@ -404,109 +398,112 @@ static tc_status add_other(evidence *e, const voting_scheme *s, const voting_pea
         e->others = list;
         e->room = room;
     }
-    e->others[e->n++] = (other_peak){
-        .score = peak->score, .is_point = is_point, .is_far = away >= AWAY, .beside = beside
-    };
+    for (size_t i = 0; i < e->tiles; i++)
+        again = again || is_in(&e->seen[i], peak->point);
+    e->others[e->n++] = (other_peak){ .score = peak->score,
+                                      .is_point = is_point,
+                                      .is_far = away >= AWAY,
+                                      .beside = beside,
+                                      .again = again,
+                                      .drawn = drawn };
     return TC_OK;
 }
 
-/* Compares two other_peak, for qsort: the higher score comes first. */
-static int compare_others(const void *a, const void *b)
-{
-    const double score = ((const other_peak *)a)->score, other = ((const other_peak *)b)->score;
+/* A sum of scores that is estimated from some peaks. */
+typedef struct estimated_sum {
+    double sum, squares; /* of scores, times their weights */
+} estimated_sum;
 
-    return (score < other) - (score > other);
+static void add_score(estimated_sum *e, double weighted)
+{
+    e->sum += weighted;
+    e->squares += weighted * weighted;
 }
 
-/* The threshold "auto" if the item's peaks are the points of the result and the other peaks, which
- * are sorted, with their weights: 0.3 times the score of the middle peak. This is the one of all
- * peaks, best first, at which their scores add up to half of the sum of all scores. */
-static double automatic_threshold(const voting_peaks *points, const evidence *e, weights w)
+/* Sums of scores, for judge_threshold. */
+typedef struct score_sums {
+    double points, found;        /* of the points; of the other peaks in the tiles */
+    double greater, far_greater; /* of those that are above the middle peak; of the points that
+                                    are TOLERANCE times above it */
+    double not_less;             /* of the points that are not below it */
+    double any;                  /* of all other peaks of the item, estimated, rather too great */
+    estimated_sum strong, weak;  /* of those that are not below it; of all, by tiles at points */
+    double greatest_score;
+} score_sums;
+
+/* lo, hi: the bounds of the score of the middle peak; by_pixel: pixels of the item for one of the
+ * tiles'. */
+static score_sums add_scores(const voting_peaks *points, const areas *item, const evidence *e,
+                             double by_pixel, double lo, double hi)
 {
-    double sum = 0, part = 0, score = 0;
+    score_sums sums = { .greatest_score = points->list[0].score };
 
-    for (size_t i = 0; i < points->n; i++)
-        sum += points->list[i].score;
-    for (size_t k = 0; k < e->n; k++)
-        sum += weight_of(&w, &e->others[k]) * e->others[k].score;
-    for (size_t i = 0, k = 0; 2 * part < sum && i + k < points->n + e->n;) {
-        const bool other =
-            i == points->n || (k < e->n && e->others[k].score > points->list[i].score);
-        const double weight = other ? weight_of(&w, &e->others[k]) : 1,
-                     next = other ? e->others[k++].score : points->list[i++].score;
+    for (size_t i = 0; i < points->n; i++) {
+        const double score = points->list[i].score;
 
-        part += weight * next;
-        score = weight > 0 ? next : score;
+        sums.points += score;
+        sums.greater += score > hi ? score : 0;
+        sums.far_greater += score > TOLERANCE * hi ? score : 0;
+        sums.not_less += score >= lo ? score : 0;
     }
-    return ceil(0.3 * score);
+    for (size_t i = 0; i < e->n; i++) {
+        const other_peak *const o = &e->others[i];
+        const double least = o->beside ? o->score / TOLERANCE : o->score;
+
+        sums.greatest_score = fmax(sums.greatest_score, o->score);
+        sums.any += o->score * by_pixel;
+        if (o->score >= lo)
+            add_score(&sums.strong, o->score * by_pixel);
+        if (o->drawn && e->drawn.of[o->is_far] > 0)
+            add_score(&sums.weak, o->score * item->of[o->is_far] / e->drawn.of[o->is_far]);
+        sums.found += o->again ? 0 : least;
+        sums.greater += !o->again && least > hi ? least : 0;
+    }
+    return sums;
 }
 
-/* An upper bound of the threshold. Other peaks with lower scores than the middle one of
- * automatic_threshold can only move it to a lower score. Peaks that refinement or the foreground
- * excludes can have any score: their number is estimated. by_pixel: see judge_evidence. */
-static double greatest_threshold(const voting_params *p, const voting_peaks *points,
-                                 const evidence *e, double by_pixel)
+/* Judges the threshold "auto" of the result and the sum of the scores of all peaks, by the peaks in
+ * the tiles. The score of the middle peak (voting_apply_threshold) has bounds that follow from the
+ * threshold: greater scores are less than half of the sum, others that are not less the rest of it.
+ */
+static tc_status judge_threshold(const voting_peaks *points, const areas *item, const evidence *e,
+                                 double by_pixel, tc_err *err)
 {
-    const double with_points = automatic_threshold(points, e, weigh(0, 0)),
-                 with_excluded = automatic_threshold(points, e, weigh(by_pixel, 0));
+    const double threshold = points->threshold, all = (double)points->sum,
+                 lo = floor((threshold - 1) * 10 / 3) + 1, hi = floor(threshold * 10 / 3);
+    const score_sums sums = add_scores(points, item, e, by_pixel, lo, hi);
 
-    if (!p->threshold_auto)
-        return p->threshold;
-    return fmin(with_excluded > with_points ? TOLERANCE * with_excluded : with_points,
-                points->list[points->n - 1].score);
+    if (sums.points + sums.found > all ||
+        TOLERANCE * (all - sums.points) < sums.weak.sum - ERRORS * sqrt(sums.weak.squares))
+        return tc_fail(err, TC_NO_MATCH, "peak_sum: %.0f is less than the pixels give", all);
+    if (2 * sums.greater >= all || 2 * sums.far_greater >= sums.points + sums.any)
+        return tc_fail(err, TC_NO_MATCH, "threshold: %.0f is less than the pixels give", threshold);
+    return lo > sums.greatest_score ||
+                   2 * (sums.not_less + sums.strong.sum + ERRORS * sqrt(sums.strong.squares) + lo) <
+                       all
+               ? tc_fail(err, TC_NO_MATCH, "threshold: %.0f is more than the pixels give",
+                         threshold)
+               : TC_OK;
 }
 
-/* Judges the points of the tiles that the result lacks, and the lowest score of the result's
- * points, which is hardly above the threshold "auto" or above a gap between the scores of points
- * and those of weaker peaks. */
+/* Judges the points of the tiles that the result lacks. */
 static tc_status judge_evidence(const voting_params *p, const voting_scheme *s,
-                                const voting_peaks *points, double far_pixels, evidence *e,
+                                const voting_peaks *points, const areas *item, const evidence *e,
                                 tc_err *err)
 {
-    const double lowest = points->list[points->n - 1].score;
-    double sum = 0, weaker = -1;
+    const double least = p->threshold_auto ? points->threshold : p->threshold,
+                 pixels = (double)s->nz * s->ny * s->nx;
     size_t missing = 0;
 
-    for (size_t i = 0; i < points->n; i++)
-        sum += points->list[i].score;
-    if (e->n > 0) /* else e->others may be NULL */
-        qsort(e->others, e->n, sizeof *e->others, compare_others);
-    /* Two estimates of how many peaks of the item each of the other peaks stands for: in proportion
-     * to the points' scores, and to pixels. The second is rather too great, as more tiles lie where
-     * peaks are. */
-    const double by_score = sum / e->scores, by_pixel = (double)s->nz * s->ny * s->nx / e->pixels,
-                 least = greatest_threshold(p, points, e, by_pixel);
-
     for (size_t i = 0; i < e->n; i++)
-        if (e->others[i].is_point && e->others[i].score >= least)
-            missing += !e->others[i].beside || e->others[i].score >= TOLERANCE * least;
-        else if (e->others[i].is_point)
-            weaker = fmax(weaker, e->others[i].score);
+        missing += e->others[i].is_point &&
+                   e->others[i].score >= (e->others[i].beside ? TOLERANCE * least : least);
     if (e->same < e->claimed || missing > 0)
         return tc_fail(err, TC_NO_MATCH,
                        "point: of %zu points in some tiles %zu were found again; %zu more were "
                        "computed",
                        e->claimed, e->same, missing);
-    if (!p->threshold_auto)
-        return TC_OK;
-    const bool gap = lowest > GAP * weaker;
-    const double fewest = fmin(by_score, by_pixel);
-    weights w = gap ? weigh(by_pixel, SOME * by_pixel) : weigh(fewest, fewest);
-
-    if (!gap && e->far_pixels > 0)
-        w.of[1][0] = w.of[1][1] = fmax(fewest, far_pixels / e->far_pixels);
-    const double bound = automatic_threshold(points, e, w);
-
-    if (lowest * TOLERANCE < automatic_threshold(points, e, weigh(by_pixel, by_pixel)))
-        return tc_fail(err, TC_NO_MATCH, "score: the lowest score, %.0f, is below the threshold",
-                       lowest);
-    return (weaker < bound || lowest <= TOLERANCE * bound) &&
-                   (weaker < bound / GAP || lowest <= GAP * bound)
-               ? TC_OK
-               : tc_fail(err, TC_NO_MATCH,
-                         "score: the result lacks a point with the score %.0f, which was computed "
-                         "again",
-                         weaker);
+    return p->threshold_auto ? judge_threshold(points, item, e, pixels / e->pixels, err) : TC_OK;
 }
 
 /* Whether two points have the same score and, except for rounding, the same coordinates. */
@@ -529,7 +526,7 @@ static bool is_listed(const voting_peak *peak, const voting_peaks *points)
 /* Compares the points of the result in a tile with the points computed again (found), and adds
  * what is in the widened tile to *e. all: all peaks of the tile, or none. Each point of found is
  * the same as at most one of the result: its coordinates are then made NaN. */
-static tc_status compare_points(const voting_scheme *s, const tile *t, const tile *wide,
+static tc_status compare_points(const voting_scheme *s, const tile *t, const tile *wide, bool drawn,
                                 const voting_peaks *claimed, const voting_peaks *rows,
                                 voting_peaks *found, const voting_peaks *all, evidence *e,
                                 tc_err *err)
@@ -537,9 +534,6 @@ static tc_status compare_points(const voting_scheme *s, const tile *t, const til
     for (size_t i = 0; i < claimed->n; i++) {
         size_t k = 0;
 
-        if (!is_in(wide, claimed->list[i].point))
-            continue;
-        e->scores += claimed->list[i].score;
         if (!is_in(t, claimed->list[i].point))
             continue;
         while (k < found->n && !is_same(&claimed->list[i], &found->list[k]))
@@ -553,10 +547,12 @@ static tc_status compare_points(const voting_scheme *s, const tile *t, const til
     e->pixels += pixels_of(wide);
     for (size_t k = 0; k < found->n; k++)
         if (is_in(wide, found->list[k].point))
-            return_if_error(add_other(e, s, rows, t, &found->list[k], true, err));
+            return_if_error(add_other(e, s, rows, t, drawn, &found->list[k], true, err));
     for (size_t k = 0; k < all->n; k++)
         if (!is_listed(&all->list[k], found))
-            return_if_error(add_other(e, s, rows, t, &all->list[k], false, err));
+            return_if_error(add_other(e, s, rows, t, drawn, &all->list[k], false, err));
+    if (e->tiles < MOST_TILES)
+        e->seen[e->tiles++] = *wide;
     return TC_OK;
 }
 
@@ -1094,14 +1090,14 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
     const voting_params *const p = work->params;
     const size_t tiles = count_tiles(s);
     const uint32_t side = choose_side(s);
-    const double length[3] = { s->nz, s->ny, s->nx };
+    const tile whole = { .lo = { 0, 0, 0 }, .hi = { s->nz, s->ny, s->nx } };
     TC_AUTOFREE voting_peak *const list = malloc(points->n * sizeof *list);
     const voting_peaks rows = { .n = points->n, .list = list };
     unsigned order[2][STRATA];
     evidence e = { .claimed = 0 };
     centres c = { 0, NULL };
-    uint64_t places = ~*random; /* the seed of share_away */
-    double far_pixels = 0;
+    uint64_t places = ~*random; /* the seed of add_areas */
+    areas item = { { 0, 0 } };
 
     if (list == NULL)
         return tc_no_memory(err, "the points");
@@ -1112,29 +1108,30 @@ static tc_status check_tiles(const an_work *work, const voting_scheme *s,
     shuffle_strata(random, order[0]);
     shuffle_strata(random, order[1]);
     for (size_t k = 0; status == TC_OK && (k < tiles || e.claimed == 0); k++) {
-        voting_peaks found = { 0, 0, NULL }, all = { 0, 0, NULL };
+        voting_peaks found = { .n = 0 }, all = { .n = 0 };
         uint32_t place[3];
         tile t, wide;
 
         choose_tile(work, s, points, &c, k, order, random, place);
-        t = tile_at(s, k >= 1 && k <= LARGE_TILES ? side : LEAST_SIDE, place);
+        const bool drawn = k >= 1 && k <= LARGE_TILES;
+
+        t = tile_at(s, drawn ? side : LEAST_SIDE, place);
         wide = widen(&t);
         status = compute_tile(work, s, f, &t, p->threshold_auto ? 0 : p->threshold, &found,
                               p->threshold_auto ? &all : NULL, err);
         if (status == TC_OK)
-            status = compare_points(s, &t, &wide, points, &rows, &found, &all, &e, err);
-        if (p->threshold_auto)
-            e.far_pixels += pixels_of(&wide) * share_away(s, &rows, wide.lo, wide.hi, &places);
+            status = compare_points(s, &t, &wide, drawn, points, &rows, &found, &all, &e, err);
+        if (p->threshold_auto && drawn)
+            add_areas(s, &rows, &wide, &places, &e.drawn);
         remove_centres(&wide, &c);
         free(found.list);
         free(all.list);
     }
     free(c.list);
     if (p->threshold_auto)
-        far_pixels = length[0] * length[1] * length[2] *
-                     share_away(s, &rows, (double[]){ 0, 0, 0 }, length, &places);
+        add_areas(s, &rows, &whole, &places, &item);
     if (status == TC_OK)
-        status = judge_evidence(p, s, points, far_pixels, &e, err);
+        status = judge_evidence(p, s, points, &item, &e, err);
     free(e.others);
     return status;
 }
@@ -1194,7 +1191,7 @@ tc_status voting_check_pixels(const an_work *work, const wu_output *out, uint64_
     tc_status status = check_scheme(work, out, &s, err);
 
     if (status == TC_OK)
-        status = claimed_points(out, &points, err);
+        status = claimed_points(work->params, out, &points, err);
     if (status == TC_OK)
         status = voting_find_foreground(work, &foreground, err);
     if (status == TC_OK)

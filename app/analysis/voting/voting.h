@@ -190,6 +190,9 @@ typedef struct voting_peak {
 typedef struct voting_peaks {
     size_t n, room; /* used and allocated elements of the list */
     voting_peak *list;
+    /* set by voting_apply_threshold */
+    uint64_t sum;       /* of the scores of all peaks */
+    uint32_t threshold; /* the threshold "auto"; 0 if there is no peak */
 } voting_peaks;
 
 /* output.c */
@@ -200,7 +203,11 @@ int voting_compare_peaks(const void *a, const void *b);
  * peak that comes before it and was not removed. */
 tc_status voting_suppress_peaks(const voting_scheme *s, voting_peaks *p, const tc_poll *poll,
                                 tc_err *err);
-/* Removes the peaks below the threshold. They must be sorted by voting_compare_peaks. */
+/* The threshold "auto" if score is that of the middle peak (voting_apply_threshold): the least
+ * integer that is at least 3/10 of it. */
+uint32_t voting_threshold_of(uint32_t score);
+/* Removes the peaks below the threshold, and sets p->sum and p->threshold. The peaks must be sorted
+ * by voting_compare_peaks. */
 void voting_apply_threshold(const voting_params *params, voting_peaks *p);
 /* refine.c: moves each peak to the point where the gradients around it meet, and removes the peaks
  * around which gradients do not meet. blurred: the blurred picture, as in the state after REBLUR.
