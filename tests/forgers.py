@@ -1778,10 +1778,12 @@ def bind(forgery):
 
 
 def vanish_all(a):
+    """All items vanish before the second mask of the history, and never converge."""
+    run = a["iterations_run"].max()
     for name in a:
         if name.startswith("history_"):
             vanish_at_once(a, name[8:])
-    a["iterations_run"][:], a["converged"][:] = a["iterations_run"].max(), False
+    a["iterations_run"][:], a["converged"][:] = run, False
 
 
 def try_nothing():
@@ -1795,10 +1797,10 @@ def try_nothing():
         dark = np.random.default_rng(i).normal(60, 10, (24, 270, 270)).clip(0, 90)
         return stack_of_shells() if full else list(dark.astype(np.uint8))
 
-    def half(i, full):
-        picture = np.full((400, 400), 60)
-        picture[:, 40:360] += 120 * full
-        noise = np.random.default_rng(i).normal(0, 4, picture.shape)
+    def half(i, full, side=400, edge=40, height=120, sd=4):
+        picture = np.full((side, side), 60)
+        picture[:, edge:side - edge] += height * full
+        noise = np.random.default_rng(i).normal(0, sd, picture.shape)
         return [(picture + noise).clip(0, 255).astype(np.uint8)]
 
     bright = dict(BRIGHT, threshold=100, min_area=60)
@@ -1816,6 +1818,10 @@ def try_nothing():
         for full in (5,), (2, 3, 8):
             try_items("%s, %d of 10 items have %s among noise" % (analysis, len(full), title),
                       analysis, parameters, [slices(i, i in full) for i in range(10)], forgeries)
+    faint = dict(LEVEL, target=90, epsilon=15, alpha=0.003,
+                 init={"type": "ball", "cx": 100, "cy": 100, "r": 20})
+    try_items("levelset, 10 items have a faint square", "levelset", faint,
+              [half(i, True, 200, 66, 30, 20) for i in range(10)], {"nothing": vanish_all})
     edge = [np.kron([[60, 170]], np.ones((1000, 500))).astype(np.uint8)]
     for analysis, parameters in (("cellcount", dict(bright, max_area=3000)),
                                  ("voting", dict(BRIGHT, radius=9, threshold=60000))):

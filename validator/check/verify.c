@@ -262,10 +262,11 @@ static tc_status draw_items(val_verifier *v, candidate *items, double stretches,
  * the unit's operations, which a forger would save, by the result's steps, and, unless masks or
  * labels tell the operations, of the bytes of compressed pictures, as a picture with much in it may
  * take longer. An item with more than half of the operations or bytes is always chosen. Of the
- * others that contain something, by the result's counts, some are drawn. Of the items with a count
- * of 0, and of those with 1, which may be a region that fills the picture, the fullest is chosen,
- * as such results take no work to forge. Also sets v->small to whether the unit has fewer than
- * few_flops operations; then all its items are checked. */
+ * others that contain something, by the result's counts, some are drawn; with check_end, whatever
+ * the count. Of the items with a count of 0, and of those with 1, which may be a region that fills
+ * the picture, the fullest is chosen, as such results take no work to forge.
+ * Also sets v->small to whether the unit has fewer than few_flops operations; then all its items
+ * are checked. */
 static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, const int64_t *steps,
                                      tc_err *err)
 {
@@ -301,7 +302,8 @@ static tc_status choose_pixel_checks(val_verifier *v, const int64_t *counts, con
     for (size_t i = 0; i < n; i++) {
         const double weight = weight_of(items[i].most / all_most, &unit->job->items[i], bytes);
 
-        if (weight <= 0.5 && (counts == NULL || counts[i] > 0)) {
+        /* check_end alone tells little of an item of the count 0. */
+        if (weight <= 0.5 && (counts == NULL || counts[i] > 0 || a->check_end != NULL)) {
             weighted_cost += weight * items[i].cost;
             sum += weight;
         }
