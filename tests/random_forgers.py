@@ -139,7 +139,7 @@ def parameters_of_levelset(rng, items, radius, contrast, polarity):
         ball["cz"], box["z0"], box["z1"] = depth // 2, depth // 4, depth - depth // 4
     p = some(rng, target=[60 + contrast if polarity == "bright" else 195 - contrast, "otsu"],
              epsilon=[contrast * 2 // 5, contrast // 2], alpha=[0.01, 0.03, None],
-             iterations=[200, 400], smooth=[0, 1], band=[0, 0, 6], dt=[None, None, 0.05],
+             iterations=[200, 400], smooth=[0, 1], band=[0, 0, 6], dt=[None, None, 0.02],
              reinit_every=[None, 10, 0], edge_stop=[None, None, 0.001],
              stop_after=[None, None, 5, 40], init=[ball, box, {"type": "mask"}])
     if p["target"] == "otsu":
@@ -579,7 +579,7 @@ def try_unit(k, tally):
                     path("forged.npz")]).returncode == 0:
             found = codes(path("forged.npz"))
             of = tally.setdefault((analysis, share > 0.999), np.zeros(3))
-            of += [SEEDS, found.count(0), SEEDS * (1 - share)]
+            of += [SEEDS, found.count(0), SEEDS * max(1 - share, 0)]
             if os.environ.get("EACH") and 0 in found:
                 tap.note("unit %d: %s: %s: %d of %d, with %.2f of the work of %d items: %s" % (
                     k, analysis, steps[0][0], found.count(0), SEEDS, share, len(items), p))
