@@ -24,7 +24,7 @@ from oracle import workunit
 SEEDS = 4
 # Depth and side of a stack, and the side of a picture: of units that take about a second.
 SIZES = {"cellcount": (1, 1, 1500), "voting": (20, 120, 700), "objects": (24, 200, 900),
-         "glcm": (4, 80, 160), "levelset": (24, 70, 180), "volume": (32, 160, 0)}
+         "glcm": (3, 70, 140), "levelset": (24, 70, 180), "volume": (32, 160, 0)}
 # Which part of an item must be wrong: of some bands and objects, each is looked at alone.
 LEAST = dict.fromkeys(SIZES, 0.1) | {"glcm": 0.5, "objects": 0.5}
 TABLES = ("region_", "point", "object_", "cell_")
@@ -190,11 +190,11 @@ def random_parameters(analysis, rng, scene, items):
         roi = [None, None, {"type": "disc", "r": 40}, {"type": "mask"}][rng.integers(4)]
         if roi == {"type": "mask"}:
             add_masks(rng, items, radius)
-        p = some(rng, levels=[[16, 64], [32], [256]], distances=[[1], [1, 3], [2, 1]], roi=[roi],
+        p = some(rng, levels=[[16, 64], [32], [100]], distances=[[1], [1, 3], [2, 1]], roi=[roi],
                  features=["ibsi", "haralick", ["contrast", "idm"]], directions=["all", "four"],
                  range=[None, "image", [60, 60 + contrast]], per_offset=[None, None, True],
                  window=[{"shape": "disc", "radius": 4}, {"shape": "square", "radius": 5},
-                         {"shape": "disc", "radius": 9}])
+                         {"shape": "disc", "radius": 7}])
         if 1 in p["distances"] and rng.random() < 0.3:
             p["maps"] = [{"feature": "contrast", "levels": p["levels"][0], "offset": [1, 0]}]
         return p, ("per_offset",)
