@@ -1755,11 +1755,10 @@ def keep_rows_of_items(a, keep):
         a["inside_voxels"][:] = a["volume"][:] = 0
 
 
-def bind(forgery):
+def bind(a, parameters):
     """If a forged result of voting has thresholds and sums of peaks, replaces them by those that
     agree with the points and betray least: for each item the highest threshold for which the sum is
     hardly less than the right one."""
-    a, parameters = forgery.arrays, forgery.json["parameters"]
     for item in range(len(a.get("peak_sum", []))):
         scores = a["score"][a["point_item"] == item]
         if len(scores) == 0:
@@ -1960,7 +1959,7 @@ def try_forgery(name, unit, result, change):
     forgery = forge.Result(result)
     right = forgery.bytes()
     change(forgery.arrays)
-    bind(forgery)
+    bind(forgery.arrays, forgery.json["parameters"])
     with open(path("forged.npz"), "wb") as f:
         f.write(forgery.bytes())
     codes, output = codes_of(unit, path("forged.npz"))
@@ -2361,7 +2360,7 @@ def try_probabilistic():
         unit, result = make(analysis, parameters, slices, labels, masks)
         forgery = forge.Result(result)
         change(forgery.arrays)
-        bind(forgery)
+        bind(forgery.arrays, forgery.json["parameters"])
         with open(path("forged.npz"), "wb") as f:
             f.write(forgery.bytes())
         codes, output = codes_of(unit, path("forged.npz"))
@@ -2408,7 +2407,7 @@ def main():
             for what, change in forgeries.items():
                 forgery = forge.Result(result)
                 change(forgery.arrays)
-                bind(forgery)
+                bind(forgery.arrays, forgery.json["parameters"])
                 with open(path("forged.npz"), "wb") as f:
                     f.write(forgery.bytes())
                 blind = tap.run([tap.TEXCELL_VALIDATE, "check", "--no-pixels", unit,
