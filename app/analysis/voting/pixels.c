@@ -84,6 +84,8 @@ static const double NEAR = 1e-6;
 static const double TOLERANCE = 1.2;
 /* The number of standard errors by which an estimated sum of scores may be wrong. */
 static const double ERRORS = 3;
+/* The share of the sum of all scores that peaks may have of which no tile has any. */
+static const double RARE = 0.05;
 /* A peak in a margin that is nearer to a point of the result is taken to be this point, in radii.
  */
 static const double SAME = 1;
@@ -479,8 +481,8 @@ static tc_status judge_threshold(const voting_peaks *points, const areas *item, 
     if (2 * sums.greater >= all || 2 * sums.far_greater >= sums.points + sums.any)
         return tc_fail(err, TC_NO_MATCH, "threshold: %.0f is less than the pixels give", threshold);
     return lo > sums.greatest_score ||
-                   2 * (sums.not_less + sums.strong.sum + ERRORS * sqrt(sums.strong.squares) + lo) <
-                       all
+                   2 * (sums.not_less + sums.strong.sum + lo + ERRORS * sqrt(sums.strong.squares)) <
+                       (1 - RARE) * all
                ? tc_fail(err, TC_NO_MATCH, "threshold: %.0f is more than the pixels give",
                          threshold)
                : TC_OK;
