@@ -13,14 +13,22 @@ import tap
 from oracle.workunit import write
 
 FOLDER = tap.scratch()
-# {name: (packages, environment)}. The environment sets a processor, as the older runtimes convert
-# integers wrongly on processors that they do not know.
+
+
+def has_avx512():
+    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+        return " avx512f" in f.read()
+
+
+# The processor for which the older runtimes compile: they convert integers wrongly on processors
+# that they do not know.
+KNOWN = {"CL_CONFIG_CPU_TARGET_ARCH": "skx" if has_avx512() else "core-avx2"}
+# {name: (packages, environment)}
 PYPI = {
     "intel21": (["intel-opencl-rt==2021.4.0", "intel-cmplr-lib-rt==2023.2.4", "tbb==2021.4.0"],
-                {"CL_CONFIG_CPU_TARGET_ARCH": "skx"}),
+                KNOWN),
     "intel23": (["intel-opencl-rt==2023.2.4", "intel-cmplr-lib-rt==2023.2.4", "tbb==2023.2.0",
-                 "tcmlib==1.6.0"],
-                {"CL_CONFIG_CPU_TARGET_ARCH": "skx"}),
+                 "tcmlib==1.6.0"], KNOWN),
     "intel26": (["intel-opencl-rt==2026.2.0", "intel-cmplr-lib-rt==2026.2.0", "tbb==2023.2.0",
                  "tcmlib==1.6.0"], {}),
 }
