@@ -18,7 +18,7 @@ NOT_A_TASKS = ["is the work unit and cannot be written too", "run: takes one wor
                "selftest: takes only", "of the analyses: see above", "on %u thread",
                "unknown command", "no BOINC client has started", "\\033[K", "is used alone",
                "nothing to do", "standard output: cannot",
-               "%s: error: %s", "or --replace"]
+               "%s: error: %s", "or --replace", "; --replace computes it again"]
 LITERAL = r'"(?:[^"\\]|\\.)*"'
 LITERALS = r'(?:%s\s*(?:PRI\w+\s*)?)+' % LITERAL
 STATUS = (r'(?:TC_BAD_INPUT|TC_TRY_LATER|TC_IO|tc_write_error_status\(\w+\)|TC_DEVICE|TC_TOO_LARGE|'
