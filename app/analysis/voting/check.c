@@ -104,19 +104,17 @@ static tc_status check_threshold(const voting_params *p, const wu_output *out,
         sum += score;
         greater += voting_threshold_of(score) > threshold ? score : 0;
     }
-    if (all < 0 || (uint64_t)all < sum || (all > 0) != (threshold > 0) ||
-        (all > 0 && 2 * greater >= (uint64_t)all))
-        return tc_fail(err, TC_BAD_INPUT, "peak_sum: %lld does not give the threshold %lld",
-                       (long long)all, (long long)threshold);
-    if (p->refine || p->foreground)
-        return TC_OK;
-    while (middle < peaks->n && 2 * (part += peaks->list[middle].score) < (uint64_t)all)
-        middle++;
-    return all == 0 || (middle < peaks->n &&
-                        voting_threshold_of(peaks->list[middle].score) == threshold)
-               ? TC_OK
-               : tc_fail(err, TC_BAD_INPUT, "peak_sum: %lld does not give the threshold %lld",
-                         (long long)all, (long long)threshold);
+    bool agree = all >= 0 && (uint64_t)all >= sum && (all > 0) == (threshold > 0) &&
+                 (all == 0 || 2 * greater < (uint64_t)all);
+
+    if (agree && all > 0 && !p->refine && !p->foreground) {
+        while (middle < peaks->n && 2 * (part += peaks->list[middle].score) < (uint64_t)all)
+            middle++;
+        agree = middle < peaks->n && voting_threshold_of(peaks->list[middle].score) == threshold;
+    }
+    return agree ? TC_OK
+                 : tc_fail(err, TC_BAD_INPUT, "peak_sum: %lld does not give the threshold %lld",
+                           (long long)all, (long long)threshold);
 }
 
 tc_status voting_check_result(const void *params, const wu_item *item, const wu_output *out,

@@ -10,6 +10,7 @@
 
 #include "app/analysis/analyses.h"
 #include "app/analysis/voting/voting.h"
+#include "app/base/array.h"
 #include "app/base/random.h"
 
 /* Lengths, in quarters of the radius. A tile is a box of pixels. */
@@ -391,15 +392,10 @@ static tc_status add_other(evidence *e, const voting_scheme *s, const voting_pea
 
     if (beside && away < SAME)
         return TC_OK;
-    if (e->n == e->room) {
-        const size_t room = 2 * e->room + 64;
-        other_peak *const list = realloc(e->others, room * sizeof *list);
-
-        if (list == NULL)
-            return tc_no_memory(err, "the peaks");
-        e->others = list;
-        e->room = room;
-    }
+    other_peak *const list = tc_array_grow(e->others, e->n, &e->room, sizeof *list);
+    if (list == NULL)
+        return tc_no_memory(err, "the peaks");
+    e->others = list;
     for (size_t i = 0; i < e->tiles; i++)
         again = again || is_in(&e->seen[i], peak->point);
     e->others[e->n++] = (other_peak){ .score = peak->score,
